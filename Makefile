@@ -1,0 +1,69 @@
+# Targets for developers; `make` lists them. Needs Python >= 3.11 and pip.
+
+PYTHON ?= python3
+DEMO_DIR ?= demo_output
+
+VENV := .venv
+BIN := $(VENV)/bin
+# What `pip` has installed into $(VENV), made anew when setup.py changes.
+DEMO_STAMP := $(VENV)/.installed-demo
+TEST_STAMP := $(VENV)/.installed-test
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-slow lint format build-file bench clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' \
+		Makefile
+
+demo: $(DEMO_STAMP) ## Refine a posterior on the yacht data, into DEMO_DIR
+	$(BIN)/python -m tfp_refine.experiments.uci \
+		--dataset=yacht --splits=5 --output_dir="$(DEMO_DIR)"
+
+test: lint ## Check the style and run all but the slow tests
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: lint ## Check the style and run every test
+	$(BIN)/python -m pytest
+
+lint: $(TEST_STAMP) ## Check the style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(TEST_STAMP) ## Format the code and fix what can be fixed
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+build-file: $(TEST_STAMP) ## Rewrite BUILD from the tree and its imports
+	$(BIN)/python -m tests.structure.build_file
+
+bench: $(DEMO_STAMP) ## Run every script in benchmarks/
+	@set -e; for script in benchmarks/[!_]*.py; do \
+		echo "$$script"; $(BIN)/python "$$script"; \
+	done
+
+clean: ## Delete the environment, caches and results of `make demo`
+	rm -rf $(VENV) build dist *.egg-info demo_output .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Debian ships `venv` without the wheels it needs to install pip: then the pip
+# of $(PYTHON) does it.
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit( \
+		"tfp_refine needs Python >= 3.11, but $(PYTHON) is " \
+		+ sys.version.split()[0] + ". Try: make PYTHON=python3.11")'
+	$(PYTHON) -m venv --clear $(VENV) \
+		|| { $(PYTHON) -m venv --clear --without-pip $(VENV) \
+		&& $(PYTHON) -m pip --python $(BIN)/python install pip; }
+	@touch $@
+
+$(DEMO_STAMP): setup.py | $(VENV)/.created
+	$(BIN)/python -m pip install --quiet -e '.[tf,plot]'
+	@touch $@
+
+$(TEST_STAMP): setup.py | $(VENV)/.created
+	$(BIN)/python -m pip install --quiet -e '.[tf,plot,test]'
+	@touch $(DEMO_STAMP) $@

@@ -1,0 +1,80 @@
+"""Packaging of `tfp_refine`; tool settings are in `pyproject.toml`."""
+
+import pathlib
+import re
+
+from setuptools import find_packages
+from setuptools import setup
+
+ROOT = pathlib.Path(__file__).resolve().parent
+
+VERSION = re.search(
+    r'^__version__ = "(.+)"$',
+    (ROOT / "tfp_refine" / "version.py").read_text(encoding="utf-8"),
+    re.MULTILINE,
+).group(1)
+
+README = ROOT / "README.md"
+
+# TensorFlow is an extra, as in TFP, so that installing the library never
+# replaces a TensorFlow build that the user has chosen. The floors are the
+# oldest releases that the tests have been run with.
+TF = [
+    "tensorflow>=2.21",
+    "tf-keras",  # TFP imports it even where Keras 3 is used.
+    "keras>=3.15",
+    "tensorflow-probability>=0.25",
+]
+PLOT = ["matplotlib"]
+TENSORBOARD = ["tensorboard"]
+NOTEBOOK = ["jupytext", "nbclient", "nbformat", "ipykernel", *PLOT]
+TEST = [
+    "pytest",
+    "ruff>=0.17,<0.18",  # What `ruff format` accepts differs by release.
+    "pre-commit",
+    "scikit-learn",
+    *NOTEBOOK,
+    *TENSORBOARD,
+]
+
+setup(
+    name="tfp_refine",
+    version=VERSION,
+    description=(
+        "Bayesian layers and posterior refinement for Keras 3 on TensorFlow"
+        " Probability"
+    ),
+    long_description=(
+        README.read_text(encoding="utf-8") if README.exists() else ""
+    ),
+    long_description_content_type="text/markdown",
+    author="The tfp_refine authors",
+    license="Apache-2.0",
+    packages=find_packages(include=["tfp_refine", "tfp_refine.*"]),
+    package_data={"tfp_refine.datasets": ["data/*"]},
+    python_requires=">=3.11",
+    install_requires=["absl-py", "numpy", "scipy"],
+    extras_require={
+        "tf": TF,
+        "tfds": ["tensorflow-datasets", "importlib_resources"],
+        "plot": PLOT,
+        "tensorboard": TENSORBOARD,
+        "notebook": NOTEBOOK,
+        "test": TEST,
+    },
+    classifiers=[
+        "Development Status :: 3 - Alpha",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: OS Independent",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3 :: Only",
+        "Programming Language :: Python :: 3.11",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Scientific/Engineering :: Mathematics",
+    ],
+    keywords=(
+        "bayesian deep learning, variational inference, uncertainty, laplace,"
+        " keras, tensorflow, probability"
+    ),
+)

@@ -1,0 +1,1 @@
+"""Tests of `tfp_refine`, laid out like the library."""

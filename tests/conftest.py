@@ -1,0 +1,30 @@
+"""Settings of every test run. The environment is set before any import."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ["KERAS_BACKEND"] = "tensorflow"
+os.environ["MPLBACKEND"] = "Agg"
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+# A failing assert in a shared check is then as telling as one in a test.
+pytest.register_assert_rewrite("tests.support")
+
+# TF32 keeps 10 bits of mantissa: it would hide errors that tolerances look for.
+tf.config.experimental.enable_tensor_float_32_execution(False)
+
+
+@pytest.fixture(autouse=True)
+def _fixed_seed():
+    """Makes a test draw the same numbers alone and among others."""
+    keras.utils.set_random_seed(0)
+
+
+@pytest.fixture
+def rng():
+    """A NumPy generator that starts anew in each test."""
+    return np.random.default_rng(0)

@@ -1,0 +1,1 @@
+"""Tests of the source tree itself: imports, `BUILD`, public names."""

@@ -1,0 +1,158 @@
+import ast
+import graphlib
+
+import pytest
+
+from tests.structure import build_file
+
+LEVEL_0 = {"datasets", "math", "plotting", "version"}
+LEVEL_1 = {
+    "bijectors": {"math"},
+    "layers": {"math", "regularizers"},
+    "losses": {"math"},
+    "metrics": {"math"},
+    "regularizers": {"math"},
+    "stateless": {"math"},
+}
+LEVEL_2 = {
+    "baselines",
+    "initializers",
+    "laplace",
+    "mcmc",
+    "models",
+    "prediction",
+    "refinement",
+}
+BELOW_METHODS = LEVEL_0 | set(LEVEL_1)
+ROOMS = BELOW_METHODS | LEVEL_2
+MAY_IMPORT = (
+    dict.fromkeys(LEVEL_0, set())
+    | LEVEL_1
+    | dict.fromkeys(LEVEL_2, BELOW_METHODS)
+    | {"experiments": ROOMS, build_file.PACKAGE: ROOMS}
+)
+
+REWRITE = f"BUILD is out of date. Rewrite it: {build_file.COMMAND}"
+
+
+def read(node):
+    """Returns a literal's value; for a `glob`, the files that it finds."""
+    if isinstance(node, ast.Call) and node.func.id == "glob":
+        (patterns,) = (ast.literal_eval(argument) for argument in node.args)
+        return posix(
+            sorted(
+                path
+                for pattern in patterns
+                for path in build_file.ROOT.glob(pattern)
+            )
+        )
+    return ast.literal_eval(node)
+
+
+def rules(kind):
+    """Returns `{name: attributes}` of the rules of one kind in `BUILD`."""
+    text = (build_file.ROOT / "BUILD").read_text(encoding="utf-8")
+    calls = [
+        {keyword.arg: read(keyword.value) for keyword in call.value.keywords}
+        for call in ast.parse(text).body
+        if call.value.func.id == kind
+    ]
+    names = [attributes["name"] for attributes in calls]
+    assert len(names) == len(set(names)), "BUILD uses a name twice."
+    return dict(zip(names, calls, strict=True))
+
+
+def dependencies(attributes):
+    labels = attributes.get("deps", [])
+    assert all(label.startswith(":") for label in labels)
+    assert len(labels) == len(set(labels))
+    return {label.removeprefix(":") for label in labels}
+
+
+def posix(paths):
+    return [path.relative_to(build_file.ROOT).as_posix() for path in paths]
+
+
+@pytest.fixture(scope="module")
+def files():
+    return build_file.find_libraries()
+
+
+@pytest.fixture(scope="module")
+def imports(files):
+    """The libraries that each library imports, itself left out."""
+    return {
+        name: build_file.dependencies(paths, files) - {name}
+        for name, paths in files.items()
+    }
+
+
+def test_build_file_is_what_the_tree_gives():
+    written = (build_file.ROOT / "BUILD").read_text(encoding="utf-8")
+    assert written == build_file.build_text(), REWRITE
+
+
+def test_every_library_has_one_rule_with_its_files_and_imports(files, imports):
+    libraries = rules("py_library")
+    support = libraries.pop("test_support")
+    assert {
+        name: attributes["srcs"] for name, attributes in libraries.items()
+    } == {name: posix(paths) for name, paths in files.items()}, REWRITE
+    assert {
+        name: dependencies(attributes) for name, attributes in libraries.items()
+    } == imports, REWRITE
+    assert support["srcs"] == posix(build_file.find_support()), REWRITE
+
+
+def test_every_test_file_has_one_rule_that_runs_it(files):
+    tests = rules("py_test")
+    assert set(tests) == {
+        path.removesuffix(".py") for path in posix(build_file.find_tests())
+    }, REWRITE
+    for name, attributes in tests.items():
+        path = f"{name}.py"
+        source = (build_file.ROOT / path).read_text(encoding="utf-8")
+        assert attributes["srcs"] == sorted([path, attributes["main"]])
+        assert attributes["args"] == [path]
+        assert dependencies(attributes) == build_file.imported_libraries(
+            source, files
+        ), REWRITE
+
+
+def test_imports_have_no_cycle(imports):
+    graphlib.TopologicalSorter(imports).prepare()
+
+
+def test_imports_point_down(imports):
+    assert set(imports) <= set(MAY_IMPORT), "Give the new room its level here."
+    upward = {
+        name: sorted(imported - MAY_IMPORT[name])
+        for name, imported in imports.items()
+        if imported - MAY_IMPORT[name]
+    }
+    assert not upward, f"Rooms import what they must not: {upward}"
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import tfp_refine", {"tfp_refine"}),
+        ("import tfp_refine as tfr", {"tfp_refine"}),
+        ("import tfp_refine.math.gaussian", {"math"}),
+        ("from tfp_refine import math, layers", {"math", "layers"}),
+        ("from tfp_refine import refine", {"tfp_refine"}),
+        ("from tfp_refine.math import gaussian as g", {"math"}),
+        ("from tfp_refine.math.gaussian import kl", {"math"}),
+        ("def f():\n    from tfp_refine import math", {"math"}),
+        ("try:\n    import tfp_refine.math\nfinally:\n    pass", {"math"}),
+        ("import math\nimport tfp_refine_extras.math", set()),
+    ],
+)
+def test_imports_are_found_wherever_they_stand(source, expected):
+    found = build_file.imported_libraries(source, {"math", "layers"})
+    assert found == expected
+
+
+def test_a_relative_import_is_refused():
+    with pytest.raises(ValueError, match="must be absolute.*line 2"):
+        build_file.imported_libraries("\nfrom . import math", {"math"})

@@ -1,0 +1,149 @@
+import ast
+import importlib
+import inspect
+import types
+from typing import NamedTuple
+
+import keras
+import pytest
+
+from tests.structure import build_file
+
+MAX_LINES = 450
+ROOMS = [
+    name
+    for name in build_file.find_libraries()
+    if (build_file.ROOT / build_file.PACKAGE / name / "__init__.py").exists()
+]
+PACKAGES = [
+    build_file.PACKAGE,
+    *(f"{build_file.PACKAGE}.{room}" for room in ROOMS),
+]
+
+
+def parse(package):
+    """Returns the statements of a package's `__init__.py`."""
+    path = build_file.ROOT.joinpath(*package.split("."), "__init__.py")
+    return ast.parse(path.read_text(encoding="utf-8")).body
+
+
+def is_docstring(statement):
+    return isinstance(statement, ast.Expr) and isinstance(
+        statement.value, ast.Constant
+    )
+
+
+def is_import(statement):
+    return isinstance(statement, ast.Import | ast.ImportFrom)
+
+
+def is_all(statement):
+    return (
+        isinstance(statement, ast.Assign)
+        and ast.unparse(statement.targets[0]) == "__all__"
+    )
+
+
+def literal_all(package):
+    (statement,) = filter(is_all, parse(package))
+    return ast.literal_eval(statement.value)
+
+
+def imported_from_us(package):
+    """Returns the public names that `__init__.py` imports from `tfp_refine`."""
+    return {
+        alias.asname or alias.name
+        for statement in parse(package)
+        if isinstance(statement, ast.ImportFrom)
+        and statement.module.partition(".")[0] == build_file.PACKAGE
+        for alias in statement.names
+        if not alias.name.startswith("_")
+    }
+
+
+def entries(package):
+    """Returns `{name: object}` of a package's public names."""
+    module = importlib.import_module(package)
+    return {name: getattr(module, name) for name in literal_all(package)}
+
+
+def has_own_docstring(entry):
+    """Says whether an entry is documented; a constant needs no docstring."""
+    documented = (type, types.ModuleType)
+    if not isinstance(entry, documented) and not callable(entry):
+        return True
+    doc = (entry.__doc__ or "").strip()
+    # A NamedTuple or dataclass without a docstring shows its signature.
+    is_signature = inspect.isclass(entry) and doc.startswith(
+        f"{entry.__name__}("
+    )
+    return bool(doc) and not is_signature
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_room_init_is_docstring_imports_and_all(room):
+    docstring, *imports, names = parse(f"{build_file.PACKAGE}.{room}")
+    assert is_docstring(docstring)
+    assert all(map(is_import, imports))
+    assert is_all(names)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_all_is_sorted_and_complete(package):
+    names = literal_all(package)
+    assert isinstance(names, list)
+    assert names == sorted(set(names))
+    assert imported_from_us(package) <= set(names)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_exists_and_is_documented(package):
+    undocumented = [
+        name
+        for name, entry in entries(package).items()
+        if not has_own_docstring(entry)
+    ]
+    assert undocumented == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_class_that_keras_saves_is_registered_as_ours(package):
+    for name, entry in entries(package).items():
+        if inspect.isclass(entry) and hasattr(entry, "get_config"):
+            registered = keras.saving.get_registered_name(entry)
+            assert registered == f"{build_file.PACKAGE}>{name}"
+            assert keras.saving.get_registered_object(registered) is entry
+
+
+def test_docstrings_that_python_supplies_do_not_count():
+    class Child(keras.Layer):
+        pass
+
+    class Pair(NamedTuple):
+        loc: float
+        scale: float
+
+    assert has_own_docstring(keras.Layer)
+    assert not has_own_docstring(Child)
+    assert not has_own_docstring(Pair)
+
+
+def test_no_python_file_is_long():
+    folders = [build_file.PACKAGE, "tests", "colab", "benchmarks"]
+    files = [
+        *build_file.ROOT.glob("*.py"),
+        *(
+            path
+            for folder in folders
+            for path in (build_file.ROOT / folder).rglob("*.py")
+        ),
+    ]
+    lengths = {
+        str(path.relative_to(build_file.ROOT)): len(
+            path.read_text(encoding="utf-8").splitlines()
+        )
+        for path in files
+    }
+    assert {
+        path: length for path, length in lengths.items() if length > MAX_LINES
+    } == {}

@@ -1,0 +1,1 @@
+"""Checks that tests of several rooms share."""

@@ -1,0 +1,16 @@
+"""Bayesian layers and posterior refinement for Keras 3 on TensorFlow."""
+
+import keras as _keras
+
+if _keras.backend.backend() != "tensorflow":
+    raise ImportError(
+        "tfp_refine needs Keras on TensorFlow: set the environment variable "
+        "KERAS_BACKEND=tensorflow before Keras is imported. "
+        f"Received: backend '{_keras.backend.backend()}'"
+    )
+
+from tfp_refine.version import __version__
+
+__all__ = [
+    "__version__",
+]
