@@ -9,10 +9,12 @@ if _keras.backend.backend() != "tensorflow":
         f"Received: backend '{_keras.backend.backend()}'"
     )
 
+from tfp_refine import datasets
 from tfp_refine import math
 from tfp_refine.version import __version__
 
 __all__ = [
     "__version__",
+    "datasets",
     "math",
 ]

@@ -1,0 +1,46 @@
+"""An endless stream of training batches that can start at any step."""
+
+import tensorflow as tf
+
+
+def training_batches(x, y, batch_size, seed):
+    """Makes shuffled batches of arrays, without end.
+
+    Each epoch is a permutation of its own of all examples, of which what does
+    not fill a batch is left out. Examples are gathered a batch at a time.
+
+    Args:
+        x: Inputs, `[N, ...]`.
+        y: Targets, `[N, ...]`.
+        batch_size: Examples in a batch, all of them if `N` is smaller.
+        seed: Integer that fixes the stream.
+
+    Returns:
+        dataset: `tf.data.Dataset` of `(x, y)`.
+    """
+    num_examples = len(x)
+    x, y = tf.convert_to_tensor(x), tf.convert_to_tensor(y)
+    if num_examples <= batch_size:
+        dataset = tf.data.Dataset.from_tensors((x, y)).repeat()
+    else:
+        per_epoch = num_examples // batch_size
+
+        def rows_of_epoch(epoch):
+            order = tf.random.experimental.stateless_shuffle(
+                tf.range(num_examples), seed=tf.stack([seed, epoch])
+            )
+            return tf.reshape(
+                order[: per_epoch * batch_size], [per_epoch, batch_size]
+            )
+
+        dataset = (
+            tf.data.Dataset.range(2**31)
+            .map(rows_of_epoch)
+            .unbatch()
+            .map(lambda rows: (tf.gather(x, rows), tf.gather(y, rows)))
+            .prefetch(4)
+        )
+    options = tf.data.Options()
+    # The tuner's pauses cost more than it gains on batches this cheap.
+    options.autotune.enabled = False
+    return dataset.with_options(options)

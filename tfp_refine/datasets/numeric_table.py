@@ -1,0 +1,104 @@
+"""Reads tables of numbers and says where a bad one stands."""
+
+import math
+import pathlib
+
+import numpy as np
+
+
+def read_text(path: pathlib.Path) -> str:
+    """Reads a text file of a data set.
+
+    Args:
+        path: Path of the file.
+
+    Returns:
+        text: Its content. Bytes that are not UTF-8 become the replacement
+            character, so that the parser can name the line they stand on.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"A data set must have the file {path.name!r}. Not found: {path}"
+        )
+    return path.read_text(encoding="utf-8-sig", errors="replace")
+
+
+def parse_table(text: str, source: str, first_line: int = 1) -> np.ndarray:
+    """Parses rows of numbers separated by commas or by white space.
+
+    A comma in the first row decides for commas. Blank lines are skipped.
+
+    Args:
+        text: The rows, without a header.
+        source: Name of the file, for errors.
+        first_line: Number of the first line of `text` in the file, for errors.
+
+    Returns:
+        table: The finite numbers, float64, `[N, columns]`.
+
+    Raises:
+        ValueError: If there are no rows, rows differ in length, or a cell is
+            missing, is not a number or is not finite.
+    """
+    rows = []
+    delimiter = None
+    for number, line in enumerate(text.splitlines(), start=first_line):
+        if not line.strip():
+            continue
+        if not rows:
+            delimiter = "," if "," in line else None
+        where = f"{source}, line {number}"
+        cells = line.split(delimiter)
+        row = [
+            _parse_cell(cell.strip(), f"{where}, column {column}")
+            for column, cell in enumerate(cells, start=1)
+        ]
+        if rows and len(row) != len(rows[0]):
+            raise ValueError(
+                f"{where}: every row must have as many cells as the first, "
+                f"{len(rows[0])}. Received: {len(row)} cells, {line!r}"
+            )
+        rows.append(row)
+    if not rows:
+        raise ValueError(f"{source} must hold rows of numbers. It is empty.")
+    return np.asarray(rows, dtype=np.float64)
+
+
+def parse_indices(text: str, source: str) -> np.ndarray:
+    """Parses row or column numbers, which may be written as floats.
+
+    Args:
+        text: The numbers, such as `8` or `8.000e+00`.
+        source: Name of the file, for errors.
+
+    Returns:
+        indices: The numbers, int64, `[K]`.
+
+    Raises:
+        ValueError: As for `parse_table`, or if a number is not whole.
+    """
+    values = parse_table(text, source).reshape(-1)
+    fractional = values[values != np.rint(values)]
+    if fractional.size:
+        raise ValueError(
+            f"{source} must hold whole numbers. Received: {fractional[0]}"
+        )
+    return values.astype(np.int64)
+
+
+def _parse_cell(cell, where):
+    if not cell:
+        raise ValueError(f"{where}: the cell is missing.")
+    try:
+        # Python reads "1_0" as 10; in a data file it is a damaged cell.
+        value = float(cell.replace("_", "?"))
+    except ValueError:
+        raise ValueError(
+            f"{where}: a cell must be a number. Received: {cell!r}"
+        ) from None
+    if not math.isfinite(value):
+        raise ValueError(f"{where}: a cell must be finite. Received: {cell!r}")
+    return value

@@ -1,0 +1,103 @@
+"""Centers and scales columns, and goes back to original units."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Standardizer(NamedTuple):
+    """An affine map of each column, `(x - loc) / scale`.
+
+    Attributes:
+        loc: What is subtracted from each column, float64, `[P]`.
+        scale: What each column is divided by, positive, float64, `[P]`. The
+            root mean squared error and standard deviations in original units
+            are `scale` times the standardized ones.
+    """
+
+    loc: np.ndarray
+    scale: np.ndarray
+
+    @classmethod
+    def fit(cls, x: np.ndarray) -> "Standardizer":
+        """Fits mean and standard deviation of each column.
+
+        A constant column gets scale 1: it becomes zeros.
+
+        Args:
+            x: Training rows, `[N, P]`.
+
+        Returns:
+            standardizer: `Standardizer` under which `x` has mean 0 and
+                (population) standard deviation 1 in each column.
+
+        Raises:
+            ValueError: If `x` is not `[N, P]` with a row, or not finite.
+        """
+        x = np.asarray(x, dtype=np.float64)
+        if x.ndim != 2 or x.shape[0] == 0:
+            raise ValueError(
+                "`x` must have shape [N, P] with N >= 1. "
+                f"Received: shape {x.shape}"
+            )
+        if not np.all(np.isfinite(x)):
+            raise ValueError(
+                "`x` must be finite. Received: "
+                f"{x[~np.isfinite(x)][0]} at row, column "
+                f"{tuple(np.argwhere(~np.isfinite(x))[0].tolist())}"
+            )
+        loc = np.mean(x, axis=0)
+        scale = np.std(x, axis=0)
+        # The mean of equal numbers may differ from them by a rounding error,
+        # which would become their standard deviation: compare them instead.
+        constant = (np.ptp(x, axis=0) == 0.0) | (scale == 0.0)
+        return cls(loc, np.where(constant, 1.0, scale))
+
+    def transform(self, x: np.ndarray) -> np.ndarray:
+        """Standardizes rows.
+
+        Args:
+            x: Rows in original units, `[..., P]`.
+
+        Returns:
+            standardized: Rows, float64, `[..., P]`.
+        """
+        x = self._check_columns(x)
+        return (x - self.loc) / self.scale
+
+    def inverse(self, standardized: np.ndarray) -> np.ndarray:
+        """Brings standardized rows, such as predictions, to original units.
+
+        Args:
+            standardized: Rows, `[..., P]`.
+
+        Returns:
+            x: Rows in original units, float64, `[..., P]`.
+        """
+        standardized = self._check_columns(standardized)
+        return standardized * self.scale + self.loc
+
+    def inverse_log_likelihood(self, log_likelihood):
+        """Brings log-densities of standardized rows to original units.
+
+        A density of `x` is that of the standardized row over the volume it
+        was stretched by: `log p(x) = log p(standardized) - sum(log(scale))`.
+
+        Args:
+            log_likelihood: Log-density a row (or its mean over rows) in
+                standardized units, nats, `[...]`.
+
+        Returns:
+            log_likelihood: The same in original units, nats, `[...]`.
+        """
+        return log_likelihood - float(np.sum(np.log(self.scale)))
+
+    def _check_columns(self, x):
+        x = np.asarray(x, dtype=np.float64)
+        # One column would broadcast silently against many.
+        if x.ndim == 0 or x.shape[-1] != self.loc.shape[0]:
+            raise ValueError(
+                f"The last axis must have {self.loc.shape[0]} columns, as in "
+                f"`fit`. Received: shape {x.shape}"
+            )
+        return x
