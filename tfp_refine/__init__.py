@@ -11,10 +11,12 @@ if _keras.backend.backend() != "tensorflow":
 
 from tfp_refine import datasets
 from tfp_refine import math
+from tfp_refine import metrics
 from tfp_refine.version import __version__
 
 __all__ = [
     "__version__",
     "datasets",
     "math",
+    "metrics",
 ]

@@ -1,0 +1,33 @@
+"""Accuracy of the averaged predictive distribution."""
+
+from keras import ops
+
+from tfp_refine.metrics import inputs
+
+
+def accuracy(y_true, probs, from_logits=False):
+    """Computes the fraction of examples whose most probable class is right.
+
+    Probabilities are averaged over draws first; of equally probable classes
+    the first counts.
+
+    Args:
+        y_true: Class numbers, `[N]` or `[N, 1]`, or one-hot rows, `[N, C]`.
+        probs: Probabilities (or logits) of each draw, `[S, N, C]`, or averaged
+            probabilities, `[N, C]`.
+        from_logits: Whether `probs` holds logits.
+
+    Returns:
+        accuracy: In `[0, 1]`, float.
+
+    Raises:
+        ValueError: If shapes do not fit, labels are not in `[0, C)`, values
+            are not finite, or probabilities do not sum to 1.
+    """
+    draws = inputs.as_class_draws("probs", probs, from_logits)
+    labels = inputs.as_labels(y_true, draws.shape[1], draws.shape[2])
+    if from_logits:
+        draws = ops.softmax(draws)
+    predicted = ops.argmax(ops.mean(draws, axis=0), axis=-1)
+    hits = ops.cast(predicted, "int32") == labels
+    return float(ops.mean(ops.cast(hits, "float64")))

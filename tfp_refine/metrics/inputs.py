@@ -1,0 +1,173 @@
+"""Checks what enters a metric and brings it to one shape, in float64."""
+
+from keras import ops
+
+# Loose enough for float16 outputs, tight enough to notice logits.
+_SUM_TOLERANCE = 1e-3
+
+
+def as_array(name, value):
+    """Converts an argument to a float64 tensor.
+
+    Args:
+        name: Name of the argument, for errors.
+        value: NumPy array, tensor or nested list of numbers, `[...]`.
+
+    Returns:
+        tensor: Finite float64 tensor, `[...]`.
+
+    Raises:
+        ValueError: If a value is NaN or infinite, or there are none.
+    """
+    tensor = ops.convert_to_tensor(value, dtype="float64")
+    if 0 in tensor.shape:
+        raise ValueError(
+            f"`{name}` must not be empty. Received: shape {tuple(tensor.shape)}"
+        )
+    if not bool(ops.all(ops.isfinite(tensor))):
+        raise ValueError(
+            f"`{name}` must be finite. Received: NaN or infinity among "
+            f"its values, shape {tuple(tensor.shape)}"
+        )
+    return tensor
+
+
+def as_draws(name, value):
+    """Converts predictions to draws: one draw if there is no axis of draws.
+
+    Args:
+        name: Name of the argument, for errors.
+        value: Predictions, `[S, N, K]` or `[N, K]`.
+
+    Returns:
+        draws: Finite float64 tensor, `[S, N, K]`.
+
+    Raises:
+        ValueError: If the rank is neither 2 nor 3, or as for `as_array`.
+    """
+    tensor = as_array(name, value)
+    if len(tensor.shape) not in (2, 3):
+        raise ValueError(
+            f"`{name}` must have 3 axes, draws first, or 2 without draws. "
+            f"Received: shape {tuple(tensor.shape)}"
+        )
+    return tensor if len(tensor.shape) == 3 else ops.expand_dims(tensor, 0)
+
+
+def as_class_draws(name, value, from_logits):
+    """Converts class predictions to draws, either probabilities or logits.
+
+    Args:
+        name: Name of the argument, for errors.
+        value: Probabilities or logits, `[S, N, C]` or `[N, C]`, `C >= 2`.
+        from_logits: Whether `value` holds logits.
+
+    Returns:
+        draws: Finite float64 tensor, `[S, N, C]`.
+
+    Raises:
+        ValueError: If there are fewer than 2 classes, if probabilities are
+            negative or do not sum to 1, or as for `as_draws`.
+    """
+    draws = as_draws(name, value)
+    if draws.shape[-1] < 2:
+        raise ValueError(
+            f"`{name}` must have at least 2 classes on its last axis. "
+            f"Received: shape {tuple(draws.shape)}"
+        )
+    if not from_logits:
+        low = float(ops.min(draws))
+        if low < 0.0:
+            raise ValueError(
+                f"`{name}` must hold probabilities (or set "
+                f"from_logits=True). Received: {low}"
+            )
+        sums = ops.sum(draws, axis=-1)
+        error = float(ops.max(ops.abs(sums - 1.0)))
+        if error > _SUM_TOLERANCE:
+            raise ValueError(
+                f"`{name}` must hold probabilities that sum to 1 over classes "
+                "(or set from_logits=True). Received: sums from "
+                f"{float(ops.min(sums)):.6g} to {float(ops.max(sums)):.6g}"
+            )
+    return draws
+
+
+def as_labels(y_true, num_examples, num_classes):
+    """Converts labels, told apart by their shape, to class numbers.
+
+    Args:
+        y_true: Class numbers, `[N]` or `[N, 1]`, or one-hot rows, `[N, C]`.
+        num_examples: `N` of the predictions.
+        num_classes: `C >= 2` of the predictions.
+
+    Returns:
+        labels: Class numbers, int32 tensor, `[N]`.
+
+    Raises:
+        ValueError: If the shape is none of these, class numbers are not whole
+            or not in `[0, C)`, or rows are not one-hot.
+    """
+    labels = as_array("y_true", y_true)
+    shape = tuple(labels.shape)
+    if shape == (num_examples, num_classes):
+        return _from_one_hot(labels)
+    if shape not in ((num_examples,), (num_examples, 1)):
+        raise ValueError(
+            "`y_true` must have shape [N], [N, 1] or [N, C] with "
+            f"N={num_examples} and C={num_classes}, as the predictions. "
+            f"Received: shape {shape}"
+        )
+    labels = ops.reshape(labels, (-1,))
+    low, high = float(ops.min(labels)), float(ops.max(labels))
+    if low < 0 or high >= num_classes:
+        raise ValueError(
+            f"`y_true` must hold class numbers in [0, {num_classes}). "
+            f"Received: values from {low:g} to {high:g}"
+        )
+    if bool(ops.any(labels != ops.floor(labels))):
+        raise ValueError(
+            "`y_true` must hold whole class numbers. Received: fractions"
+        )
+    return ops.cast(labels, "int32")
+
+
+def as_targets(y_true, loc):
+    """Converts regression targets to the shape of one draw of predictions.
+
+    `[N]` is only read as `[N, 1]`: against `[N, 1]` predictions it would
+    otherwise broadcast to `[N, N]`, without an error.
+
+    Args:
+        y_true: Targets, `[N, D]`, or `[N]` if `D` is 1.
+        loc: Draws of predictions, tensor, `[S, N, D]`.
+
+    Returns:
+        targets: Finite float64 tensor, `[N, D]`.
+
+    Raises:
+        ValueError: If the shapes do not fit, or as for `as_array`.
+    """
+    targets = as_array("y_true", y_true)
+    shape = tuple(targets.shape)
+    if len(shape) == 1:
+        targets = ops.expand_dims(targets, -1)
+    expected = tuple(loc.shape[1:])
+    if tuple(targets.shape) != expected:
+        raise ValueError(
+            f"`y_true` must have shape {expected}, [N, D] as the predictions"
+            f"{' (or [N])' if expected[1] == 1 else ''}. "
+            f"Received: shape {shape}"
+        )
+    return targets
+
+
+def _from_one_hot(rows):
+    is_zero_or_one = ops.logical_or(rows == 0.0, rows == 1.0)
+    sums_to_one = ops.sum(rows, axis=-1) == 1.0
+    if not bool(ops.all(is_zero_or_one)) or not bool(ops.all(sums_to_one)):
+        raise ValueError(
+            "`y_true` of shape [N, C] must hold one-hot rows: one 1 and zeros. "
+            "Received: other rows"
+        )
+    return ops.cast(ops.argmax(rows, axis=-1), "int32")

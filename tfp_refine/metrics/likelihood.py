@@ -1,0 +1,87 @@
+"""Negative log-likelihood of the averaged predictive distribution, in nats."""
+
+import math
+
+from keras import ops
+
+from tfp_refine.math import gaussian
+from tfp_refine.metrics import inputs
+
+
+def negative_log_likelihood(y_true, draws, from_logits=False):
+    """Computes the mean negative log-likelihood of class labels.
+
+    Probabilities are averaged over draws, `p = mean_s p_s`; neither logits
+    nor log-probabilities ever are.
+
+    Args:
+        y_true: Class numbers, `[N]` or `[N, 1]`, or one-hot rows, `[N, C]`.
+        draws: Probabilities (or logits) of each draw, `[S, N, C]`, or averaged
+            probabilities, `[N, C]`.
+        from_logits: Whether `draws` holds logits.
+
+    Returns:
+        nll: `-mean_n log(mean_s p_s(y_n))`, nats per example, float. Infinite
+            if all draws give some label the probability 0 (no clipping);
+            logits never underflow to that.
+
+    Raises:
+        ValueError: If shapes do not fit, labels are not in `[0, C)`, values
+            are not finite, or probabilities do not sum to 1.
+    """
+    draws = inputs.as_class_draws("draws", draws, from_logits)
+    labels = inputs.as_labels(y_true, draws.shape[1], draws.shape[2])
+    values = ops.log_softmax(draws) if from_logits else draws
+    index = ops.reshape(labels, (1, -1, 1))
+    values = ops.take_along_axis(values, index, axis=-1)[..., 0]  # [S, N]
+    log_probs = values if from_logits else ops.log(values)
+    return float(-ops.mean(_log_mean_exp(log_probs)))
+
+
+def gaussian_negative_log_likelihood(y_true, loc, scale):
+    """Computes the mean negative log-likelihood of a mixture of Gaussians.
+
+    Each draw is a Gaussian with independent coordinates; the predictive
+    distribution is their mixture with equal weights.
+
+    Args:
+        y_true: Targets, `[N, D]`, or `[N]` if `D` is 1.
+        loc: Mean of each draw, `[S, N, D]`, or of one Gaussian, `[N, D]`.
+        scale: Standard deviation, positive, broadcastable to `loc`.
+
+    Returns:
+        nll: `-mean_n log(mean_s prod_d N(y_nd; loc_snd, scale_snd**2))`, nats
+            per example in the units of `y_true`, float.
+
+    Raises:
+        ValueError: If shapes do not fit, `scale` is not positive, or values
+            are not finite.
+    """
+    scale = _checked_scale(scale, inputs.as_array("loc", loc).shape)
+    loc = inputs.as_draws("loc", loc)
+    targets = inputs.as_targets(y_true, loc)
+    log_probs = gaussian.log_prob(
+        targets, gaussian.Gaussian(loc, scale)
+    )  # [S, N, D]
+    return float(-ops.mean(_log_mean_exp(ops.sum(log_probs, axis=-1))))
+
+
+def _log_mean_exp(log_values):
+    """Averages over draws, [S, N] -> [N]."""
+    return ops.logsumexp(log_values, axis=0) - math.log(log_values.shape[0])
+
+
+def _checked_scale(scale, loc_shape):
+    scale = inputs.as_array("scale", scale)
+    axes = zip(reversed(scale.shape), reversed(loc_shape), strict=False)
+    if len(scale.shape) > len(loc_shape) or any(
+        size not in (1, loc_size) for size, loc_size in axes
+    ):
+        raise ValueError(
+            f"`scale` must be broadcastable to the shape of `loc`, "
+            f"{tuple(loc_shape)}. Received: shape {tuple(scale.shape)}"
+        )
+    low = float(ops.min(scale))
+    if low <= 0.0:
+        raise ValueError(f"`scale` must be positive. Received: {low}")
+    return scale
