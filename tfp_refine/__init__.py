@@ -10,13 +10,27 @@ if _keras.backend.backend() != "tensorflow":
     )
 
 from tfp_refine import datasets
+from tfp_refine import layers
+from tfp_refine import losses
 from tfp_refine import math
 from tfp_refine import metrics
+from tfp_refine import models
+from tfp_refine import prediction
+from tfp_refine import regularizers
+from tfp_refine import stateless
+from tfp_refine.prediction import predict
 from tfp_refine.version import __version__
 
 __all__ = [
     "__version__",
     "datasets",
+    "layers",
+    "losses",
     "math",
     "metrics",
+    "models",
+    "predict",
+    "prediction",
+    "regularizers",
+    "stateless",
 ]

@@ -1,0 +1,109 @@
+"""One variational layer under test: how it is made, and what it takes."""
+
+import inspect
+
+import keras
+import numpy as np
+
+NUM_TRAIN_EXAMPLES = 50
+
+# Arguments of Keras' layers that have no meaning for a random kernel.
+DETERMINISTIC_ONLY = {"lora_rank", "lora_alpha", "quantization_config"}
+
+
+class LayerCase:
+    """A layer that can be made anew, with some arguments changed.
+
+    Args:
+        make_layer: Function of keyword arguments, which go before its own,
+            that returns a new layer.
+        input_shape: Shape of an input example.
+        reference: Class of the deterministic Keras layer.
+    """
+
+    def __init__(self, make_layer, input_shape, reference):
+        self._make_layer = make_layer
+        self.input_shape = tuple(input_shape)
+        self.reference = reference
+
+    def inputs(self, batch_size=4):
+        """Returns random inputs, always the same ones."""
+        rng = np.random.default_rng(7)
+        return rng.normal(size=(batch_size, *self.input_shape)).astype(
+            "float32"
+        )
+
+    def make(self, **changes):
+        """Returns a new layer that is not built."""
+        return self._make_layer(
+            **{"num_train_examples": NUM_TRAIN_EXAMPLES, "seed": 1, **changes}
+        )
+
+    def built(self, **changes):
+        """Returns a new layer whose posterior is nowhere near its start."""
+        layer = self.make(**changes)
+        layer.build((None, *self.input_shape))
+        return spread(layer)
+
+    def functional(self, layer):
+        """Returns a model of nothing but `layer`."""
+        inputs = keras.Input(self.input_shape)
+        return keras.Model(inputs, layer(inputs))
+
+    def twin(self, layer):
+        """Returns the Keras layer with the arguments and means of `layer`."""
+        names = init_arguments(self.reference)
+        config = {k: v for k, v in layer.get_config().items() if k in names}
+        twin = self.reference.from_config(
+            {**config, "kernel_regularizer": None, "bias_regularizer": None}
+        )
+        if layer.built:
+            twin.build((None, *self.input_shape))
+            twin.kernel.assign(layer.kernel)
+            if layer.bias is not None:
+                twin.bias.assign(layer.bias)
+        return twin
+
+    def targets(self, model):
+        """Returns targets that `model` does not hit at its start."""
+        return np.full((4, *model.output_shape[1:]), 3.0, "float32")
+
+
+def init_arguments(cls):
+    """Returns the names of all arguments that make a `cls`, Keras' own aside.
+
+    Those of `keras.layers.Layer` (name, dtype, ...) are left out.
+    """
+    names = set()
+    for base in cls.__mro__:
+        if base is keras.layers.Layer:
+            break
+        if "__init__" in vars(base):
+            names |= set(inspect.signature(base.__init__).parameters)
+    return names - {"self", "args", "kwargs"}
+
+
+def spread(layer):
+    """Assigns random means and scales of order one, and returns `layer`."""
+    rng = np.random.default_rng(8)
+    for weight in layer.variational_weights:
+        weight.assign(
+            loc=rng.normal(size=weight.loc.shape),
+            scale=rng.uniform(0.5, 1.0, size=weight.loc.shape),
+        )
+    return layer
+
+
+def total(losses):
+    """Returns the sum of losses as a float."""
+    return sum(float(loss) for loss in losses)
+
+
+def values(variables):
+    """Returns copies of variables' values."""
+    return [np.array(keras.ops.convert_to_numpy(v)) for v in variables]
+
+
+def differ(outputs, others):
+    """Tells whether outputs differ in most elements, saturated ones aside."""
+    return np.mean(np.isclose(outputs, others)) < 0.5

@@ -1,0 +1,98 @@
+"""Three ways to draw the outputs of a random linear map.
+
+Each is mixed into a layer that has `apply_kernel`. All have the same mean and
+variance for each output; they differ in what is shared within a batch, and so
+in the variance of a gradient and in cost.
+"""
+
+import keras
+
+from tfp_refine.layers import noise as random_draws
+
+# Keeps the gradient of the root finite where the variance is zero.
+_VARIANCE_FLOOR = 1e-12
+
+
+class Reparameterization:
+    """One draw of the weights for each call, shared by the batch."""
+
+    def sample_outputs(self, inputs):
+        """Computes pre-activations with one draw of the weights."""
+        dtype = self.compute_dtype
+        kernel = self._weight_tensors["kernel"].sample(
+            self.seed_generator, dtype
+        )
+        outputs = self.apply_kernel(inputs, kernel)
+        if self.use_bias:
+            bias = self._weight_tensors["bias"].sample(
+                self.seed_generator, dtype
+            )
+            outputs = outputs + self.broadcast_bias(bias)
+        return outputs
+
+
+class LocalReparameterization:
+    """Independent draws of each pre-activation from its exact marginal."""
+
+    def sample_outputs(self, inputs):
+        """Computes pre-activations with noise of their own each."""
+        outputs = self.mean_outputs(inputs)
+        # float16 overflows at x = 256 and underflows at a scale of 2e-4.
+        dtype = (
+            "float32" if self.compute_dtype == "float16" else self.compute_dtype
+        )
+        variance = 0.0
+        kernel_variance = self._weight_tensors["kernel"].variance(dtype)
+        if kernel_variance is not None:
+            squared = keras.ops.square(keras.ops.cast(inputs, dtype))
+            variance = self.apply_kernel(squared, kernel_variance)
+        if self.use_bias:
+            bias_variance = self._weight_tensors["bias"].variance(dtype)
+            if bias_variance is not None:
+                variance = variance + self.broadcast_bias(bias_variance)
+        if isinstance(variance, float):
+            return outputs
+        scale = keras.ops.sqrt(variance + _VARIANCE_FLOOR)
+        noise = random_draws.standard_normal(
+            keras.ops.shape(outputs), dtype, self.seed_generator
+        )
+        return outputs + keras.ops.cast(scale * noise, self.compute_dtype)
+
+
+class Flipout:
+    """One draw of the weights, flipped by signs of each example's own.
+
+    The signs are constant over all axes but the first and the channels, so
+    that each example sees one consistent draw of the weights.
+    """
+
+    def sample_outputs(self, inputs):
+        """Computes pre-activations with a sign-flipped draw of the weights."""
+        outputs = self.mean_outputs(inputs)
+        dtype = self.compute_dtype
+        noise = 0.0
+        kernel_noise = self._weight_tensors["kernel"].perturbation(
+            self.seed_generator, dtype
+        )
+        if kernel_noise is not None:
+            flipped = inputs * self._signs(inputs)
+            noise = self.apply_kernel(flipped, kernel_noise)
+        if self.use_bias:
+            bias_noise = self._weight_tensors["bias"].perturbation(
+                self.seed_generator, dtype
+            )
+            if bias_noise is not None:
+                noise = noise + self.broadcast_bias(bias_noise)
+        if isinstance(noise, float):
+            return outputs
+        return outputs + noise * self._signs(outputs)
+
+    def _signs(self, like):
+        """Draws -1 or +1 for each example and channel of `like`."""
+        shape = keras.ops.shape(like)
+        channel = self.channel_axis % len(shape)
+        shape = tuple(
+            shape[axis] if axis in (0, channel) else 1
+            for axis in range(len(shape))
+        )
+        return random_draws.random_signs(shape, like.dtype, self.seed_generator)

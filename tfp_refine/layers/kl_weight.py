@@ -1,0 +1,92 @@
+"""The factor with which a layer's KL divergence enters the loss."""
+
+import numbers
+
+import keras
+
+
+class KLWeight:
+    """Divides a KL divergence by the number of training examples.
+
+    Both numbers are variables once created, so that a change needs no new
+    trace; they belong to the training run, not to the layer's weights, so they
+    are neither saved nor copied with these.
+
+    Attributes:
+        kl_scale: Scalar `keras.Variable`, 1 for a true bound; `None` before
+            `build`.
+    """
+
+    def __init__(self):
+        self.kl_scale = None
+        self._num_train_examples = None
+        self._divisor = None
+
+    @property
+    def num_train_examples(self):
+        """Number of training examples, or `None` if it was never given."""
+        return self._num_train_examples
+
+    @num_train_examples.setter
+    def num_train_examples(self, value):
+        if value is not None and (
+            not isinstance(value, numbers.Integral)
+            or isinstance(value, bool)
+            or value < 1
+        ):
+            raise ValueError(
+                "`num_train_examples` must be a positive integer. "
+                f"Received: num_train_examples={value!r}"
+            )
+        self._num_train_examples = None if value is None else int(value)
+        if value is not None and self._divisor is not None:
+            self._divisor.assign(float(value))
+
+    def build(self, dtype):
+        """Creates the variables, if they do not exist yet.
+
+        Args:
+            dtype: "float32" or "float64", that of the KL divergence.
+        """
+        if self.kl_scale is None:
+            self.kl_scale = _scalar("kl_scale", 1.0, dtype)
+            self._divisor = _scalar(
+                "num_train_examples", self._num_train_examples or 1, dtype
+            )
+
+    def apply(self, kl, layer_name):
+        """Computes what enters the loss.
+
+        Args:
+            kl: KL divergence of a weight tensor, nats, a scalar.
+            layer_name: Name of its layer, for the error.
+
+        Returns:
+            loss: Nats for each training example, a scalar.
+
+        Raises:
+            ValueError: If the number of training examples was never given.
+        """
+        if self._num_train_examples is None:
+            raise ValueError(
+                f"Layer '{layer_name}' does not know the number of training "
+                "examples that its KL divergence must be divided by. Pass "
+                "`num_train_examples=...` to the layer, or call "
+                "`tfp_refine.layers.set_num_train_examples(model, n)` before "
+                "training."
+            )
+        kl = keras.ops.cast(kl, self.kl_scale.dtype)
+        return kl * (self.kl_scale / self._divisor)
+
+
+def _scalar(name, value, dtype):
+    # An initializer, not a value: a subclassed model may build its layers
+    # inside a trace, where Keras can only create variables of this kind.
+    return keras.Variable(
+        keras.initializers.Constant(float(value)),
+        shape=(),
+        dtype=dtype,
+        trainable=False,
+        autocast=False,
+        name=name,
+    )

@@ -1,0 +1,79 @@
+"""Negative log likelihood of a Gaussian whose noise the model predicts."""
+
+import keras
+
+from tfp_refine.losses import gaussian_loss
+
+_MIN_VARIANCE = 1e-6
+
+
+@keras.saving.register_keras_serializable(package="tfp_refine")
+class HeteroscedasticGaussianNLL(gaussian_loss.GaussianLoss):
+    """Negative log likelihood of a Gaussian with two heads, in nats.
+
+    The first half of the last axis of `y_pred` is the mean, the second half a
+    raw, unconstrained value of the noise. It serves models with a noise head of
+    their own and models that end in `layers.HomoscedasticNoise`.
+
+    Args:
+        noise: What a raw value stands for. `"softplus_scale"`: the standard
+            deviation is `softplus(raw)`; `"softplus_variance"`: the variance is
+            `softplus(raw) + 1e-6` (Lakshminarayanan et al.);
+            `"log_variance"`: the variance is `exp(raw)` (Tomczak et al.).
+            Defaults to `"softplus_scale"`.
+        name: Name of the loss.
+        **kwargs: Arguments of `keras.losses.Loss`, such as `reduction`.
+
+    Call arguments:
+        y_true: Targets, `[batch_size, ..., D]`.
+        y_pred: Means and raw values, `[batch_size, ..., 2 * D]`.
+
+    Raises:
+        ValueError: If `noise` is unknown, or if the shapes disagree.
+
+    Reference:
+        - [Lakshminarayanan et al., 2017](https://arxiv.org/abs/1612.01474)
+    """
+
+    def __init__(
+        self,
+        noise="softplus_scale",
+        name="heteroscedastic_gaussian_nll",
+        **kwargs,
+    ):
+        super().__init__(name=name, **kwargs)
+        if noise not in _SCALES:
+            raise ValueError(
+                f"`noise` must be one of {sorted(_SCALES)}. "
+                f"Received: noise={noise!r}"
+            )
+        self.noise = noise
+
+    def loc_and_scale(self, outputs):
+        outputs = keras.ops.convert_to_tensor(outputs)
+        if outputs.shape[-1] % 2:
+            raise ValueError(
+                "The model must output a mean and a raw noise value for each "
+                "target, so an even number of values on the last axis. "
+                f"Received: y_pred.shape={tuple(outputs.shape)}"
+            )
+        loc, raw = keras.ops.split(outputs, 2, axis=-1)
+        return loc, _SCALES[self.noise](raw)
+
+    def get_config(self):
+        return {**super().get_config(), "noise": self.noise}
+
+
+def _scale_from_softplus_variance(raw):
+    return keras.ops.sqrt(keras.ops.softplus(raw) + _MIN_VARIANCE)
+
+
+def _scale_from_log_variance(raw):
+    return keras.ops.exp(0.5 * raw)
+
+
+_SCALES = {
+    "log_variance": _scale_from_log_variance,
+    "softplus_scale": keras.ops.softplus,
+    "softplus_variance": _scale_from_softplus_variance,
+}

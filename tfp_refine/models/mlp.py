@@ -1,0 +1,75 @@
+"""Multilayer perceptrons with variational layers."""
+
+import keras
+
+from tfp_refine import layers
+
+
+def MLP(  # Named as a class, as models are in keras.applications.
+    input_shape,
+    outputs=1,
+    *,
+    hidden=(50,),
+    activation="relu",
+    layer=layers.DenseLocalReparameterization,
+    noise_scale=None,
+    seed=None,
+    name="mlp",
+    **layer_arguments,
+):
+    """Builds a multilayer perceptron whose dense layers are variational.
+
+    Args:
+        input_shape: Shape of an input example, a tuple; more than one axis is
+            flattened.
+        outputs: Number of outputs, linear: logits or means. Defaults to `1`.
+        hidden: Units of each hidden layer. Defaults to `(50,)`.
+        activation: Activation of the hidden layers. Defaults to `"relu"`.
+        layer: Class of the layers, called as `keras.layers.Dense`.
+        noise_scale: For regression with a learned homoscedastic noise: its
+            initial standard deviation; the model then ends in
+            `layers.HomoscedasticNoise`. Defaults to `None`, without.
+        seed: Integer; layer `i` gets `seed + i`, for its noise and its
+            initial weights.
+        name: Name of the model.
+        **layer_arguments: Arguments of each layer, such as
+            `kernel_regularizer`, `kernel_posterior`, `num_train_examples`.
+
+    Returns:
+        model: Functional `keras.Model`, not compiled. `[B, *input_shape]` to
+            `[B, outputs]`, or to `[B, 2 * outputs]` with `noise_scale`.
+
+    Raises:
+        ValueError: If `hidden` does not hold positive integers.
+
+    Example:
+
+    ```python
+    model = tfp_refine.models.MLP((13,), hidden=(50, 50), noise_scale=1.0)
+    model.compile(loss=tfp_refine.losses.HeteroscedasticGaussianNLL())
+    ```
+    """
+    input_shape = tuple(input_shape)
+    inputs = keras.Input(input_shape, name="inputs")
+    x = inputs
+    if len(input_shape) > 1:
+        x = keras.layers.Flatten(name="flatten")(x)
+    widths = (*hidden, outputs)
+    for index, units in enumerate(widths):
+        last = index == len(widths) - 1
+        arguments = dict(layer_arguments)
+        if seed is not None:
+            arguments["seed"] = seed + index
+            arguments.setdefault(
+                "kernel_initializer",
+                keras.initializers.GlorotUniform(seed=seed + index),
+            )
+        x = layer(
+            units,
+            activation=None if last else activation,
+            name="outputs" if last else f"hidden_{index}",
+            **arguments,
+        )(x)
+    if noise_scale is not None:
+        x = layers.HomoscedasticNoise(noise_scale, name="noise")(x)
+    return keras.Model(inputs, x, name=name)

@@ -1,0 +1,93 @@
+"""Draws of the predictive distribution of a model or an ensemble."""
+
+import functools
+import weakref
+
+import keras
+
+from tfp_refine import layers
+from tfp_refine import stateless
+
+# Compiled once a model, for as long as the model lives.
+_PREDICTORS = weakref.WeakKeyDictionary()
+
+
+def predict(
+    model_or_ensemble,
+    x,
+    num_samples=100,
+    seed=None,
+    *,
+    sample=True,
+    batch_size=1024,
+):
+    """Draws outputs of a Bayesian model.
+
+    Each draw has randomness of its own; what a draw shares among examples
+    depends on the layers: one draw of the weights for each batch with the
+    reparameterization layers, independent examples with local
+    reparameterization.
+
+    Args:
+        model_or_ensemble: `keras.Model`, or an object with a method
+            `predictive_draws(x, num_samples, seed, batch_size)`, such as a
+            `RefinedEnsemble`.
+        x: Inputs, `[N, ...]` (or nested).
+        num_samples: `S`, the number of draws; for an ensemble, of all its
+            members together. Defaults to `100`.
+        seed: Integer that fixes the draws; fresh ones if `None`.
+        sample: If `False`, a model is called at its posterior means. Defaults
+            to `True`.
+        batch_size: Examples computed at a time: `S * batch_size` outputs are
+            held besides the result. Defaults to `1024`.
+
+    Returns:
+        draws: Outputs of the model (means, logits, ...: what it returns), a
+            `numpy` array `[S, N, ...]` (or nested).
+
+    Raises:
+        ValueError: If an argument is invalid.
+
+    Example:
+
+    ```python
+    draws = tfp_refine.predict(model, x, num_samples=100, seed=1)
+    mean, std = draws.mean(axis=0), draws.std(axis=0)
+    ```
+    """
+    if hasattr(model_or_ensemble, "predictive_draws"):
+        if not sample:
+            raise ValueError(
+                "`sample=False` needs a single model; an ensemble is random "
+                f"by nature. Received: {type(model_or_ensemble).__name__}"
+            )
+        return model_or_ensemble.predictive_draws(
+            x, num_samples, seed, batch_size
+        )
+    if not isinstance(model_or_ensemble, keras.Model):
+        raise ValueError(
+            "`predict` needs a keras.Model or an ensemble. "
+            f"Received: {type(model_or_ensemble).__name__}"
+        )
+    if not model_or_ensemble.built:
+        raise ValueError(
+            f"The model '{model_or_ensemble.name}' is not built: call it on "
+            "data, or `build` it, first."
+        )
+    forward, predictor = _compiled(model_or_ensemble, bool(sample))
+    return predictor(
+        x, None, forward.other_values(), num_samples, seed, batch_size
+    )
+
+
+def _compiled(model, sample):
+    by_mode = _PREDICTORS.setdefault(model, {})
+    if sample not in by_mode:
+        # A proxy, lest the dictionary's value keep its key alive.
+        proxy = weakref.proxy(model)
+        # Explicit either way: the program outlives the scope of this call.
+        scope = functools.partial(layers.mean_weights, active=not sample)
+        forward = stateless.Forward(proxy, scope=scope)
+        check = functools.partial(stateless.arrays.check_fits, proxy)
+        by_mode[sample] = forward, stateless.Predictor(forward, check)
+    return by_mode[sample]

@@ -1,0 +1,42 @@
+"""KL regularizers by name, config or object."""
+
+import keras
+
+from tfp_refine.regularizers import empirical_bayes_kl
+from tfp_refine.regularizers import gaussian_kl
+from tfp_refine.regularizers import kl_regularizer
+
+_BY_NAME = {
+    "empirical_bayes_kl": empirical_bayes_kl.EmpiricalBayesKL,
+    "gaussian_kl": gaussian_kl.GaussianKL,
+}
+
+
+def get(identifier):
+    """Retrieves a regularizer from a name, a config or an object.
+
+    Args:
+        identifier: Name of a KL regularizer in snake case ("gaussian_kl"), or
+            anything that `keras.regularizers.get` accepts, `None` included.
+
+    Returns:
+        regularizer: A `KLRegularizer`, another Keras regularizer, or `None`.
+
+    Raises:
+        ValueError: If the name or the config is unknown.
+    """
+    if isinstance(identifier, str) and identifier in _BY_NAME:
+        return _BY_NAME[identifier]()
+    try:
+        return keras.regularizers.get(identifier)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "A regularizer must be one of "
+            f"{sorted(_BY_NAME)}, a Keras regularizer or its name, or None. "
+            f"Received: {identifier!r}"
+        ) from error
+
+
+def is_kl(regularizer):
+    """Tells whether `regularizer` compares a posterior with a prior."""
+    return isinstance(regularizer, kl_regularizer.KLRegularizer)

@@ -1,0 +1,19 @@
+"""A Keras model as a pure function: of its weights, of data, of one seed."""
+
+from tfp_refine.stateless import arrays
+from tfp_refine.stateless import example_loss
+from tfp_refine.stateless import seeds
+from tfp_refine.stateless.forward import Forward
+from tfp_refine.stateless.predictor import Predictor
+from tfp_refine.stateless.program import Program
+from tfp_refine.stateless.weight_layout import WeightLayout
+
+__all__ = [
+    "Forward",
+    "Predictor",
+    "Program",
+    "WeightLayout",
+    "arrays",
+    "example_loss",
+    "seeds",
+]

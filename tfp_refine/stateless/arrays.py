@@ -1,0 +1,150 @@
+"""Data as arrays: checked once, before any long work."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+
+def examples(x, y=None):
+    """Turns training data into arrays, after checking them.
+
+    Args:
+        x: Inputs: an array `[N, ...]`, a nested structure (list, tuple, dict)
+            of them, or a finite, batched `tf.data.Dataset` of `(x, y)`, which
+            is read once into memory.
+        y: Targets, `[N, ...]` (or nested); must be `None` for a dataset.
+
+    Returns:
+        x: The inputs as tensors, floats in Keras' `floatx`.
+        y: The targets as tensors, likewise.
+        num_examples: `N`.
+
+    Raises:
+        ValueError: If `x` and `y` differ in length, are empty, hold NaN or
+            infinite values or no numbers, or if the dataset is infinite or not
+            of pairs.
+    """
+    if isinstance(x, tf.data.Dataset):
+        if y is not None:
+            raise ValueError(
+                "`y` must be None when `x` is a tf.data.Dataset of (x, y)."
+            )
+        x, y = _read(x)
+    elif y is None:
+        raise ValueError(
+            "`y` must be given, unless `x` is a tf.data.Dataset of (x, y). "
+            f"Received: y=None, x of type {type(x).__name__}"
+        )
+    x, y = _tensors("x", x), _tensors("y", y)
+    lengths = {
+        name: [leaf.shape[0] for leaf in keras.tree.flatten(value)]
+        for name, value in (("x", x), ("y", y))
+    }
+    if len(set(lengths["x"] + lengths["y"])) != 1:
+        raise ValueError(
+            "`x` and `y` must have the same number of examples. "
+            f"Received: {lengths['x']} in x and {lengths['y']} in y"
+        )
+    return x, y, lengths["x"][0]
+
+
+def inputs(x):
+    """Turns inputs without targets into tensors, after checking them.
+
+    Args:
+        x: Array `[N, ...]`, or a nested structure of them.
+
+    Returns:
+        x: As tensors, floats in Keras' `floatx`.
+
+    Raises:
+        ValueError: As for `examples`.
+    """
+    x = _tensors("x", x)
+    lengths = {leaf.shape[0] for leaf in keras.tree.flatten(x)}
+    if len(lengths) != 1:
+        raise ValueError(
+            "All inputs must have the same number of examples. "
+            f"Received: {sorted(lengths)}"
+        )
+    return x
+
+
+def check_fits(model, x):
+    """Checks that a model with known inputs can be called on `x`.
+
+    Args:
+        model: `keras.Model`.
+        x: Tensors, `[N, ...]` (or nested).
+
+    Raises:
+        ValueError: If the number of inputs or a shape disagrees.
+    """
+    expected = getattr(model, "inputs", None)
+    if not expected:
+        return
+    leaves = keras.tree.flatten(x)
+    wanted = [tuple(tensor.shape) for tensor in expected]
+    came = [tuple(leaf.shape) for leaf in leaves]
+    if len(wanted) != len(came) or not all(
+        _compatible(*shapes) for shapes in zip(wanted, came, strict=True)
+    ):
+        raise ValueError(
+            f"The model '{model.name}' expects inputs of shape {wanted}. "
+            f"Received: x of shape {came}"
+        )
+
+
+def _compatible(wanted, came):
+    return len(wanted) == len(came) and all(
+        size is None or size == other
+        for size, other in zip(wanted[1:], came[1:], strict=True)
+    )
+
+
+def _read(dataset):
+    spec = dataset.element_spec
+    if not isinstance(spec, tuple) or len(spec) != 2:
+        raise ValueError(
+            "The dataset must yield pairs (x, y). "
+            f"Received: element_spec={spec}"
+        )
+    if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
+        raise ValueError(
+            "The dataset must be finite: it is read once into memory. "
+            "Received an endless one; leave out `repeat()`."
+        )
+    batches = list(dataset.as_numpy_iterator())
+    if not batches:
+        raise ValueError("The dataset must not be empty.")
+    return keras.tree.map_structure(
+        lambda *leaves: np.concatenate([np.atleast_1d(v) for v in leaves]),
+        *batches,
+    )
+
+
+def _tensors(name, value):
+    # Lists are nested structures of inputs to Keras, never arrays.
+    return keras.tree.map_structure(lambda leaf: _tensor(name, leaf), value)
+
+
+def _tensor(name, leaf):
+    array = np.asarray(leaf)
+    if array.ndim == 0 or array.dtype.kind not in "biuf":
+        raise ValueError(
+            f"`{name}` must hold numbers, examples along the first axis. "
+            f"Received: shape={array.shape}, dtype={array.dtype}"
+        )
+    if array.shape[0] == 0:
+        raise ValueError(
+            f"`{name}` must not be empty. Received: shape={array.shape}"
+        )
+    if array.dtype.kind == "f":
+        bad = array.size - np.count_nonzero(np.isfinite(array))
+        if bad:
+            raise ValueError(
+                f"`{name}` must be finite. Received: {bad} of {array.size} "
+                "values NaN or infinite"
+            )
+        array = array.astype(keras.config.floatx(), copy=False)
+    return tf.convert_to_tensor(array)

@@ -1,0 +1,129 @@
+"""Draws of a model's outputs, in bounded memory."""
+
+import os
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfp_refine.stateless import arrays
+from tfp_refine.stateless import program
+from tfp_refine.stateless import seeds
+
+
+class Predictor:
+    """Draws outputs of one model under one or several sets of weights.
+
+    Compiled once, for any number of calls.
+
+    Args:
+        forward: `Forward` of the model.
+        check: Function of the inputs that raises if the model cannot take them.
+    """
+
+    def __init__(self, forward, check):
+        self._forward = forward
+        self._check = check
+        self._programs = {}
+
+    def __call__(self, x, params, others, num_samples, seed, batch_size):
+        """Draws outputs.
+
+        Args:
+            x: Inputs, `[N, ...]` (or nested).
+            params: Stacked weights `[M, 2, W]`, draw `s` comes from member
+                `s % M`; or `None` for the model's own.
+            others: Values of the forward's `other_variables`.
+            num_samples: `S`, number of draws.
+            seed: Integer, or `None` for a fresh one.
+            batch_size: Rows that are computed at a time.
+
+        Returns:
+            draws: `numpy` array (or nested) `[S, N, ...]`.
+
+        Raises:
+            ValueError: If an argument is invalid.
+        """
+        _check_positive("num_samples", num_samples)
+        _check_positive("batch_size", batch_size)
+        seed = seeds.check(seed)
+        x = arrays.inputs(x)
+        self._check(x)
+        num_examples = keras.tree.flatten(x)[0].shape[0]
+        keys = tf.constant(
+            [seeds.key(seed, sample) for sample in range(num_samples)],
+            tf.int64,
+        )
+        draws = None
+        for begin in range(0, num_examples, batch_size):
+            rows = slice(begin, min(begin + batch_size, num_examples))
+            block = self._program(x, params)(
+                _take(x, rows),
+                () if params is None else params,
+                others,
+                keys,
+                tf.constant(begin // batch_size, tf.int64),
+            )
+            if draws is None:
+                draws = keras.tree.map_structure(
+                    lambda leaf: np.empty(
+                        (num_samples, num_examples, *leaf.shape[2:]),
+                        leaf.dtype.as_numpy_dtype,
+                    ),
+                    block,
+                )
+            for target, leaf in zip(
+                keras.tree.flatten(draws),
+                keras.tree.flatten(block),
+                strict=True,
+            ):
+                target[:, rows] = leaf.numpy()
+        return draws
+
+    def _program(self, x, params):
+        """Finds the program for inputs of this kind."""
+        specs = keras.tree.map_structure(lambda v: (v.shape[1:], v.dtype), x)
+        kind = (params is None, repr(specs))  # a dict is not hashable
+        if kind not in self._programs:
+            self._programs[kind] = program.Program(
+                self._draw, varying=(True, True, False, True, False)
+            )
+        return self._programs[kind]
+
+    def _draw(self, x, params, others, keys, block_index):
+        """Draws outputs for a block of rows, `[S, block, ...]` (or nested)."""
+
+        def draw(sample):
+            member = (
+                params[sample % tf.shape(params)[0]]
+                if isinstance(params, tf.Tensor)
+                else None
+            )
+            return self._forward(x, member, others, keys[sample], block_index)
+
+        # Only for its structure: what is not returned is not computed.
+        example = draw(tf.constant(0))
+        specs = keras.tree.map_structure(
+            lambda leaf: tf.TensorSpec(leaf.shape, leaf.dtype), example
+        )
+        return tf.map_fn(
+            draw,
+            tf.range(tf.shape(keys)[0]),
+            fn_output_signature=specs,
+            parallel_iterations=os.cpu_count(),
+        )
+
+
+def _check_positive(name, value):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | np.integer)
+        or value < 1
+    ):
+        raise ValueError(
+            f"`{name}` must be a positive integer. Received: {name}={value!r}"
+        )
+
+
+def _take(x, rows):
+    return keras.tree.map_structure(lambda leaf: leaf[rows], x)

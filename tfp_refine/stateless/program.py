@@ -1,0 +1,71 @@
+"""A function that is compiled exactly once."""
+
+import tensorflow as tf
+
+
+class Program:
+    """Compiles a function at its first call, for good.
+
+    Unlike a `tf.function` it never traces again: arguments that do not fit the
+    first ones are an error. Axes that change from call to call are named.
+
+    Args:
+        function: Function of tensors and nested structures of them.
+        varying: For each argument whether its first axis may change.
+
+    Raises:
+        ValueError: At a call whose arguments have other shapes or dtypes than
+            the first.
+
+    Attributes:
+        trace_count: How often the function was traced, 0 or 1.
+    """
+
+    def __init__(self, function, varying=()):
+        self.trace_count = 0
+        self._function = function
+        self._varying = tuple(varying)
+        self._specs = None
+        self._compiled = None
+
+    def __call__(self, *arguments):
+        arguments = tf.nest.map_structure(tf.convert_to_tensor, arguments)
+        if self._compiled is None:
+            varying = self._varying or (False,) * len(arguments)
+            self._specs = tuple(
+                _specs(argument, varies)
+                for argument, varies in zip(arguments, varying, strict=True)
+            )
+            self._compiled = tf.function(
+                self._trace, autograph=False
+            ).get_concrete_function(*self._specs)
+        self._check(arguments)
+        return self._compiled(*arguments)
+
+    def _check(self, arguments):
+        # TensorFlow itself does not compare shapes here.
+        tf.nest.assert_same_structure(self._specs, arguments)
+        for spec, argument in zip(
+            tf.nest.flatten(self._specs),
+            tf.nest.flatten(arguments),
+            strict=True,
+        ):
+            if not spec.is_compatible_with(argument):
+                raise ValueError(
+                    f"The program was compiled for {spec}. Received: "
+                    f"shape={tuple(argument.shape)}, "
+                    f"dtype={argument.dtype.name}"
+                )
+
+    def _trace(self, *arguments):
+        self.trace_count += 1
+        return self._function(*arguments)
+
+
+def _specs(argument, varies):
+    return tf.nest.map_structure(
+        lambda leaf: tf.TensorSpec(
+            [None, *leaf.shape[1:]] if varies else leaf.shape, leaf.dtype
+        ),
+        argument,
+    )

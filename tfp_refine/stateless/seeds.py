@@ -1,0 +1,63 @@
+"""Keys of independent random streams, all derived from one seed."""
+
+import numpy as np
+
+# Keras folds seeds modulo the largest int32 less one.
+_MODULUS = 2**31 - 2
+
+
+def key(seed, *path):
+    """Derives the key of one random stream.
+
+    Args:
+        seed: Non-negative integer.
+        *path: Non-negative integers that name the stream.
+
+    Returns:
+        key: Integer in `[0, 2**31 - 2)`.
+    """
+    # In one list, trailing zeros would not count: (seed,) and (seed, 0) agree.
+    sequence = np.random.SeedSequence(seed, spawn_key=path)
+    words = sequence.generate_state(2, np.uint32)
+    return ((int(words[0]) << 32) + int(words[1])) % _MODULUS
+
+
+def check(seed):
+    """Returns `seed`, or a fresh one for `None`.
+
+    Args:
+        seed: Non-negative integer or `None`.
+
+    Returns:
+        seed: Non-negative integer.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    if seed is None:
+        return int(np.random.SeedSequence().generate_state(1)[0])
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+        raise ValueError(
+            "`seed` must be a non-negative integer or None. "
+            f"Received: seed={seed!r}"
+        )
+    if seed < 0:
+        raise ValueError(f"`seed` must not be negative. Received: seed={seed}")
+    return int(seed)
+
+
+def is_generator_state(variable):
+    """Tells whether a variable is the state of a `SeedGenerator`."""
+    return variable.name == "seed_generator_state"
+
+
+def reseed(model, seed):
+    """Restarts every random generator of a model.
+
+    Args:
+        model: `keras.Model`. Its generators' states are assigned to.
+        seed: Integer; generator `i` gets the stream `key(seed, i)`.
+    """
+    states = [v for v in model.variables if is_generator_state(v)]
+    for index, state in enumerate(states):
+        state.assign([key(seed, index), 0])
