@@ -16,12 +16,18 @@ from tfp_refine import math
 from tfp_refine import metrics
 from tfp_refine import models
 from tfp_refine import prediction
+from tfp_refine import refinement
 from tfp_refine import regularizers
 from tfp_refine import stateless
 from tfp_refine.prediction import predict
+from tfp_refine.refinement import RefinedEnsemble
+from tfp_refine.refinement import RefinementCallback
+from tfp_refine.refinement import refine
 from tfp_refine.version import __version__
 
 __all__ = [
+    "RefinedEnsemble",
+    "RefinementCallback",
     "__version__",
     "datasets",
     "layers",
@@ -31,6 +37,8 @@ __all__ = [
     "models",
     "predict",
     "prediction",
+    "refine",
+    "refinement",
     "regularizers",
     "stateless",
 ]

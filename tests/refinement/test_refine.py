@@ -1,0 +1,240 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support import linear_gaussian
+from tfp_refine import layers
+from tfp_refine import refinement
+from tfp_refine import stateless
+
+_QUICK = {"num_members": 3, "steps": 12, "variance_ratios": (0.7, 0.5)}
+
+
+def _refine(model, x, y, **options):
+    return refinement.refine(
+        model, x, y, **{**_QUICK, "seed": 5, "verbose": 0, **options}
+    )
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return linear_gaussian.LinearGaussian()
+
+
+@pytest.fixture(scope="module")
+def ensemble(problem):
+    return _refine(problem.model(), problem.x, problem.y)
+
+
+def _params(ensemble):
+    return np.stack(ensemble.posterior, axis=1)
+
+
+# What refinement is for.
+
+
+@pytest.fixture(scope="module")
+def refined(problem):
+    """A refinement of enough members for their averages to mean something."""
+    return _refine(
+        problem.model(),
+        problem.x,
+        problem.y,
+        num_members=300,
+        variance_ratios=(0.7,) * 3,
+        steps=100,
+        learning_rate=0.03,
+        learning_rate_decay="linear",
+        num_eval_samples=40,
+    )
+
+
+def _mean_and_error(values):
+    return values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(
+        len(values)
+    )
+
+
+def test_bound_rises_towards_the_evidence_and_not_above(problem, refined):
+    # The posterior is correlated, so the mean-field bound is not tight.
+    elbo_init = problem.elbo(*problem.mean_field())
+    mean, error = _mean_and_error(refined.elbo_init)
+    assert abs(mean - elbo_init) < 6 * error
+    mean, error = _mean_and_error(refined.elbo_aux)
+    assert mean > elbo_init + 5 * error
+    assert mean < problem.log_evidence() + 5 * error
+
+
+def test_every_auxiliary_variable_raises_the_bound(refined):
+    history = refined.history
+    mean, error = _mean_and_error(
+        history["elbo_aux"] - history["elbo_conditioned"]
+    )
+    assert np.all(mean > 3 * error)
+
+
+def test_conditioning_alone_keeps_the_bound(refined):
+    # In expectation: METHODS 2.2 f, through the compiled programs.
+    history = refined.history
+    before = np.column_stack([refined.elbo_init, history["elbo_aux"][:, :-1]])
+    mean, error = _mean_and_error(history["elbo_conditioned"] - before)
+    assert np.all(np.abs(mean) < 6 * error)
+
+
+def test_mixture_moves_towards_the_correlated_posterior(problem, refined):
+    q = refined.posterior
+    covariance = np.cov(q.loc.T) + np.diag(np.mean(q.scale**2, axis=0))
+    correlation = covariance[0, 1] / np.sqrt(np.prod(np.diag(covariance)))
+    exact = np.linalg.inv(problem.precision)
+    expected = exact[0, 1] / np.sqrt(np.prod(np.diag(exact)))
+    assert expected < -0.8
+    # Mean field has none, and underestimates the variances threefold.
+    assert expected < correlation < 0.3 * expected
+    assert np.all(np.diag(covariance) > 1.2 / np.diag(problem.precision))
+
+
+# What it leaves alone.
+
+
+def test_model_is_not_changed(problem):
+    model = problem.model()
+    model.fit(problem.x, problem.y, verbose=0)
+    before = [np.array(v) for v in model.variables]
+    _refine(model, problem.x, problem.y)
+    for variable, value in zip(model.variables, before, strict=True):
+        np.testing.assert_array_equal(variable, value)
+
+
+def test_deterministic_weights_and_batch_statistics_are_frozen(problem):
+    inputs = keras.Input((2,))
+    hidden = keras.layers.Dense(4, activation="relu")(inputs)
+    hidden = keras.layers.BatchNormalization()(hidden)
+    hidden = layers.DenseFlipout(1, num_train_examples=20)(hidden)
+    model = keras.Model(inputs, keras.layers.Dropout(0.5)(hidden))
+    model.compile(loss="mse")
+    model.fit(problem.x, problem.y, epochs=2, verbose=0)
+    member = _refine(model, problem.x, problem.y).member(1)
+    variational = model.layers[3].weights
+    for old, new in zip(model.weights, member.weights, strict=True):
+        is_variational = any(old is weight for weight in variational)
+        assert is_variational != np.array_equal(old, new)
+
+
+# Randomness.
+
+
+def test_seed_fixes_everything(problem, ensemble):
+    again = _refine(problem.model(), problem.x, problem.y)
+    np.testing.assert_array_equal(_params(again), _params(ensemble))
+    np.testing.assert_array_equal(again.elbo_aux, ensemble.elbo_aux)
+    other = _refine(problem.model(), problem.x, problem.y, seed=6)
+    assert not np.any(_params(other) == _params(ensemble))
+
+
+def test_member_computed_alone_is_the_same_bit_for_bit(problem, ensemble):
+    alone = _refine(problem.model(), problem.x, problem.y, members=(2,))
+    np.testing.assert_array_equal(_params(alone)[0], _params(ensemble)[2])
+    np.testing.assert_array_equal(alone.elbo_aux[0], ensemble.elbo_aux[2])
+    assert alone.history["members"].tolist() == [2]
+
+
+def test_members_differ(ensemble):
+    params = _params(ensemble)
+    assert len(np.unique(params[:, 0, 0])) == 3
+    assert len(np.unique(ensemble.history["cost"][:, 0])) == 3
+
+
+# Ways to give model and data.
+
+
+def test_dataset_and_arrays_give_the_same(problem, ensemble):
+    dataset = tf.data.Dataset.from_tensor_slices((problem.x, problem.y))
+    from_dataset = _refine(problem.model(), dataset.batch(7), None)
+    np.testing.assert_array_equal(_params(from_dataset), _params(ensemble))
+
+
+def test_loss_may_be_given(problem, ensemble):
+    model = problem.model()
+    loss = model.loss
+    model.compile(loss="mae")
+    given = _refine(model, problem.x, problem.y, loss=loss)
+    np.testing.assert_array_equal(_params(given), _params(ensemble))
+
+
+def test_classifier_with_a_loss_by_name(rng):
+    x = rng.normal(size=(40, 3)).astype("float32")
+    y = (x[:, 0] > 0).astype("int64")
+    model = keras.Sequential(
+        [
+            keras.Input((3,)),
+            layers.DenseReparameterization(8, activation="relu"),
+            layers.DenseLocalReparameterization(2, activation="softmax"),
+        ]
+    )
+    model.compile(loss="sparse_categorical_crossentropy")
+    ensemble = _refine(model, x, y)
+    assert ensemble.predict(x).shape == (3, 40, 2)
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class _Subclassed(keras.Model):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.hidden = layers.DenseFlipout(4, activation="tanh")
+        self.top = layers.DenseReparameterization(1)
+
+    def call(self, inputs):
+        return self.top(self.hidden(inputs["a"]) + inputs["b"])
+
+
+def test_subclassed_model_with_named_inputs(problem, tmp_path):
+    model = _Subclassed()
+    x = {"a": problem.x, "b": problem.x[:, :1]}
+    model(keras.tree.map_structure(keras.ops.convert_to_tensor, x))
+    model.compile(loss="mse")
+    ensemble = _refine(model, x, problem.y)
+    draws = ensemble.predict(x, seed=1)
+    assert draws.shape == (3, 20, 1)
+    ensemble.save(tmp_path)
+    loaded = refinement.RefinedEnsemble.load(tmp_path)
+    np.testing.assert_array_equal(loaded.predict(x, seed=1), draws)
+
+
+def test_mini_batches_find_what_full_batches_find(problem):
+    full, mini = (
+        _refine(
+            problem.model(),
+            problem.x,
+            problem.y,
+            num_members=30,
+            steps=200,
+            learning_rate=0.02,
+            learning_rate_decay="linear",
+            batch_size=size,
+        )  # fmt: skip
+        for size in (20, 8)
+    )
+    # Same auxiliary draws at first: compare members in pairs.
+    np.testing.assert_allclose(
+        full.history["elbo_aux"][:, 0], mini.history["elbo_aux"][:, 0], atol=0.4
+    )
+
+
+def test_fresh_seed_is_drawn_and_differs(problem):
+    options = {"seed": None, "steps": 1, "variance_ratios": (0.5,)}
+    first, second = (
+        _refine(problem.model(), problem.x, problem.y, **options)
+        for _ in range(2)
+    )
+    assert not np.any(first.posterior.loc == second.posterior.loc)
+
+
+def test_progress_bar_shows_the_bound(problem, capsys):
+    _refine(problem.model(), problem.x, problem.y, verbose=1)
+    assert "24/24" in capsys.readouterr().out.replace("\x1b[1m", "")
+
+
+def test_layout_order_is_that_of_the_layers(problem, ensemble):
+    layout = stateless.WeightLayout(problem.model())
+    assert ensemble.posterior.loc.shape == (3, layout.size)

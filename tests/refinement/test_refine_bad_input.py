@@ -1,0 +1,122 @@
+"""Refinement refuses what it cannot do, before any work."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support import linear_gaussian
+from tfp_refine import layers
+from tfp_refine import refinement
+
+_QUICK = {"num_members": 3, "steps": 12, "variance_ratios": (0.7, 0.5)}
+
+
+def _refine(model, x, y, **options):
+    return refinement.refine(
+        model, x, y, **{**_QUICK, "seed": 5, "verbose": 0, **options}
+    )
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return linear_gaussian.LinearGaussian()
+
+
+# Bad input.
+
+
+def _nan(array):
+    array = array.copy()
+    array[3] = np.nan
+    return array
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (lambda x: x[:-1], None, "19.* in x and .*20.* in y"),
+        (lambda x: x[:0], lambda y: y[:0], "`x` must not be empty"),
+        (_nan, None, "`x` must be finite.*2 of 40"),
+        (None, _nan, "`y` must be finite.*1 of 20"),
+        (lambda x: x / 0.0, None, "`x` must be finite"),
+        (lambda x: x[:, :1], None, r"expects inputs of shape .*\(20, 1\)"),
+        (lambda x: x[:, :, None], None, "expects inputs of shape"),
+        (lambda x: x.astype(str), None, "must hold numbers"),
+        (None, lambda y: np.hstack([y, y]), "cannot be evaluated on the data"),
+        (None, lambda y: None, "`y` must be given"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:divide by zero")
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_bad_data_is_refused_before_any_work(problem, x, y, message):
+    x = problem.x if x is None else x(problem.x)
+    y = problem.y if y is None else y(problem.y)
+    with pytest.raises(ValueError, match=message):
+        _refine(problem.model(), x, y)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"variance_ratios": (0.7, 1.2)}, "`variance_ratios`"),
+        ({"num_members": 0}, "`num_members`"),
+        ({"seed": -1}, "`seed`"),
+        ({"seed": 1.5}, "`seed`"),
+        ({"loss": "no_such_loss"}, "no_such_loss"),
+        ({"loss": ["mse"]}, "one callable"),
+        ({"loss": lambda y, p: keras.ops.zeros((7,))}, "one value for each"),
+    ],
+)
+def test_bad_options_are_refused_before_any_work(problem, options, message):
+    with pytest.raises(ValueError, match=message):
+        _refine(problem.model(), problem.x, problem.y, **options)
+
+
+def test_checkpoint_needs_a_seed(problem, tmp_path):
+    with pytest.raises(ValueError, match="`checkpoint_dir` needs a `seed`"):
+        _refine(
+            problem.model(), problem.x, problem.y,
+            checkpoint_dir=tmp_path, seed=None,
+        )  # fmt: skip
+
+
+def test_folder_that_cannot_be_written_is_refused(problem, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="`checkpoint_dir` must be a folder"):
+        _refine(
+            problem.model(), problem.x, problem.y,
+            checkpoint_dir=tmp_path / "file" / "below",
+        )  # fmt: skip
+
+
+def test_models_that_cannot_be_refined_are_refused(problem):
+    dense = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    dense.compile(loss="mse")
+    with pytest.raises(ValueError, match="no variational layers"):
+        _refine(dense, problem.x, problem.y)
+    unbuilt = keras.Sequential([layers.DenseFlipout(1)])
+    unbuilt.compile(loss="mse")
+    with pytest.raises(ValueError, match="not built"):
+        _refine(unbuilt, problem.x, problem.y)
+    inputs = keras.Input((2,))
+    no_prior = keras.Model(
+        inputs,
+        layers.DenseFlipout(1, use_bias=False, kernel_regularizer=None)(inputs),
+    )
+    no_prior.compile(loss="mse")
+    with pytest.raises(ValueError, match="kernel_loc' has no prior"):
+        _refine(no_prior, problem.x, problem.y)
+    uncompiled = keras.Model(inputs, layers.DenseFlipout(1)(inputs))
+    with pytest.raises(ValueError, match="compile the model with a loss"):
+        _refine(uncompiled, problem.x, problem.y)
+    broken = problem.model()
+    broken.layers[-1].variational_weights[0].loc.assign([[np.nan], [0.0]])
+    with pytest.raises(ValueError, match="posterior .* must be finite"):
+        _refine(broken, problem.x, problem.y)
+
+
+def test_endless_dataset_is_refused(problem):
+    dataset = tf.data.Dataset.from_tensors((problem.x, problem.y)).repeat()
+    with pytest.raises(ValueError, match="must be finite"):
+        _refine(problem.model(), dataset, None)

@@ -1,0 +1,147 @@
+"""Refinement that is interrupted, or whose members fail."""
+
+import keras
+import numpy as np
+import pytest
+
+from tests.support import linear_gaussian
+from tfp_refine import refinement
+from tfp_refine.refinement import run as run_lib
+
+_QUICK = {"num_members": 3, "steps": 12, "variance_ratios": (0.7, 0.5)}
+
+
+def _refine(model, x, y, **options):
+    return refinement.refine(
+        model, x, y, **{**_QUICK, "seed": 5, "verbose": 0, **options}
+    )
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return linear_gaussian.LinearGaussian()
+
+
+@pytest.fixture(scope="module")
+def ensemble(problem):
+    return _refine(problem.model(), problem.x, problem.y)
+
+
+def _params(ensemble):
+    return np.stack(ensemble.posterior, axis=1)
+
+
+# Interruption.
+
+
+class _Interrupt(Exception):
+    pass
+
+
+@pytest.mark.parametrize("reports", [1, 7, 11, 20])
+def test_interrupted_work_ends_with_the_same_numbers(
+    problem, ensemble, tmp_path, monkeypatch, reports
+):
+    monkeypatch.setattr(run_lib, "_SAVE_EVERY", 0.0)
+    left = [reports]
+    original = run_lib.Run._optimize
+
+    def optimize(self):
+        if not left[0]:
+            raise _Interrupt
+        left[0] -= 1
+        original(self)
+
+    monkeypatch.setattr(run_lib.Run, "_optimize", optimize)
+    options = {"checkpoint_dir": tmp_path / "new" / "folder"}
+    if reports < 12:  # a run of two auxiliary variables has 12 reports
+        with pytest.raises(_Interrupt):
+            _refine(problem.model(), problem.x, problem.y, **options)
+    else:
+        _refine(problem.model(), problem.x, problem.y, **options)
+    left[0] = -1  # endless
+    resumed = _refine(problem.model(), problem.x, problem.y, **options)
+    assert -left[0] - 1 == max(0, 12 - reports)  # nothing was done twice
+    np.testing.assert_array_equal(_params(resumed), _params(ensemble))
+    assert ensemble.history.keys() == resumed.history.keys()
+    for name, value in ensemble.history.items():
+        np.testing.assert_array_equal(resumed.history[name], value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"steps": 13}, "steps: 12 there, 13 now"),
+        ({"seed": 6}, "seed: 5 there, 6 now"),
+        ({"variance_ratios": (0.7,)}, "variance_ratios"),
+        ({"x": 2.0}, "x: '"),
+    ],
+)
+def test_checkpoint_of_another_refinement_is_refused(
+    problem, tmp_path, change, message
+):
+    _refine(problem.model(), problem.x, problem.y, checkpoint_dir=tmp_path)
+    factor = change.pop("x", 1.0)
+    with pytest.raises(ValueError, match=f"another refinement.*{message}"):
+        _refine(
+            problem.model(), factor * problem.x, problem.y,
+            checkpoint_dir=tmp_path, **change,
+        )  # fmt: skip
+
+
+def test_checkpoint_of_another_posterior_is_refused(problem, tmp_path):
+    model = problem.model()
+    _refine(model, problem.x, problem.y, checkpoint_dir=tmp_path)
+    model.layers[-1].variational_weights[0].assign(scale=[[0.1], [0.1]])
+    with pytest.raises(ValueError, match="differ in posterior"):
+        _refine(model, problem.x, problem.y, checkpoint_dir=tmp_path)
+
+
+# Failure of a member.
+
+
+def test_diverged_member_is_reported_and_left_out(problem):
+    def loss(y_true, y_pred):
+        nll = keras.ops.sum(keras.ops.square(y_true - y_pred), axis=-1)
+        # The members' mean outputs lie between -0.9 and 0.7.
+        return keras.ops.where(keras.ops.mean(y_pred) > 0.6, np.nan, nll)
+
+    model = problem.model()
+    weight = model.layers[-1].variational_weights[0]
+    weight.assign(scale=[[1.0], [1.0]])
+    options = {"loss": loss, "num_members": 8, "learning_rate": 1e-5}
+    with pytest.warns(RuntimeWarning, match=r"[1-7] of 8 members diverged"):
+        ensemble = _refine(model, problem.x, problem.y, **options)
+    assert 1 <= ensemble.num_members < 8
+    assert np.all(np.isfinite(ensemble.elbo_aux))
+    assert np.all(np.isfinite(ensemble.predict(problem.x)))
+    members = ensemble.history["members"]
+    assert len(members) == ensemble.num_members
+    alone = _refine(
+        model, problem.x, problem.y, **{**options, "members": members[:1]}
+    )
+    np.testing.assert_array_equal(_params(alone)[0], _params(ensemble)[0])
+
+
+def test_divergence_of_all_members_is_an_error(problem):
+    def loss(y_true, y_pred):
+        return y_pred[:, 0] * np.nan
+
+    with pytest.raises(FloatingPointError, match="member 0: .*step 0"):
+        _refine(problem.model(), problem.x, problem.y, loss=loss)
+
+
+def test_worse_posterior_is_undone_unless_told_otherwise(problem):
+    options = {"learning_rate": 5.0, "steps": 3, "variance_ratios": (0.7,)}
+    kept = _refine(problem.model(), problem.x, problem.y, **options)
+    assert not np.any(kept.history["kept"])
+    alone = _refine(
+        problem.model(), problem.x, problem.y, keep_better=False, **options
+    )
+    assert np.all(alone.elbo_aux < kept.elbo_aux - 10)
+    # Undone means: as conditioned, which does not depend on the rate.
+    gentle = _refine(
+        problem.model(), problem.x, problem.y,
+        **{**options, "learning_rate": 1e-9},
+    )  # fmt: skip
+    np.testing.assert_allclose(_params(kept), _params(gentle), rtol=1e-5)

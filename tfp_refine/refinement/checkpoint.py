@@ -1,0 +1,99 @@
+"""A file that a refinement can continue from."""
+
+import hashlib
+import json
+import os
+import pathlib
+
+import keras
+import numpy as np
+
+from tfp_refine.refinement import array_file
+
+_FILE = "refinement.npz"
+_FINGERPRINT = "fingerprint"
+
+
+class Checkpoint:
+    """Saves arrays so that an interruption leaves the old file or the new.
+
+    Args:
+        directory: Folder of the file; created if it does not exist.
+        fingerprint: Dict of what must be equal for the file to be usable.
+
+    Raises:
+        ValueError: If the folder cannot be written.
+    """
+
+    def __init__(self, directory, fingerprint):
+        self._path = pathlib.Path(directory) / _FILE
+        self._fingerprint = fingerprint
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            probe = self._path.with_suffix(f".{os.getpid()}.probe")
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise ValueError(
+                "`checkpoint_dir` must be a folder that can be written. "
+                f"Received: checkpoint_dir={str(directory)!r} ({error})"
+            ) from error
+
+    def save(self, arrays):
+        """Replaces the file by one with these arrays."""
+        array_file.write(
+            self._path,
+            {**arrays, _FINGERPRINT: np.array(json.dumps(self._fingerprint))},
+        )
+
+    def load(self):
+        """Reads the arrays.
+
+        Returns:
+            arrays: Dict of arrays, or `None` if there is no file yet.
+
+        Raises:
+            ValueError: If the file is of another refinement, or damaged.
+        """
+        if not self._path.exists():
+            return None
+        try:
+            arrays = array_file.read(self._path)
+        except ValueError as error:
+            raise ValueError(
+                f"The checkpoint {error}. Remove it to start anew."
+            ) from error
+        saved = json.loads(str(arrays.pop(_FINGERPRINT, "{}")))
+        differences = [
+            f"{name}: {saved.get(name)!r} there, {value!r} now"
+            for name, value in self._fingerprint.items()
+            if saved.get(name) != value
+        ]
+        if differences:
+            raise ValueError(
+                f"The checkpoint '{self._path}' is of another refinement; "
+                "remove it, or choose another `checkpoint_dir`. They differ "
+                f"in {'; '.join(differences)}"
+            )
+        return arrays
+
+
+def fingerprint(settings, arrays):
+    """Describes a refinement: its settings, and digests of its arrays.
+
+    Args:
+        settings: `Settings`.
+        arrays: Dict of arrays, or nested structures of them.
+
+    Returns:
+        fingerprint: Dict that JSON can hold.
+    """
+    described = json.loads(json.dumps(settings._asdict()))
+    for name, value in arrays.items():
+        digest = hashlib.sha256()
+        for leaf in keras.tree.flatten(value):
+            leaf = np.ascontiguousarray(leaf)
+            digest.update(f"{leaf.shape}{leaf.dtype}".encode())
+            digest.update(leaf.data)
+        described[name] = digest.hexdigest()[:16]
+    return described

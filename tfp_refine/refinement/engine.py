@@ -1,0 +1,314 @@
+"""All members of a refinement, in compiled programs."""
+
+import math
+import os
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from tfp_refine import stateless
+from tfp_refine.refinement import member
+from tfp_refine.stateless import example_loss
+
+# Rows of an evaluation that are computed at a time.
+_EVAL_BLOCK = 2048
+
+
+class StepResult(NamedTuple):
+    """What a run of optimization steps returns, for each member.
+
+    Attributes:
+        params: `[M, 2, W]`.
+        moments: `AdamState` of `[M, 2, W]`.
+        loss: Minibatches' mean negative log likelihood, plus the KL after the
+            last step, nats for each example, `[M]`.
+        failed_step: First step whose likelihood was not finite, or -1, `[M]`.
+    """
+
+    params: tf.Tensor
+    moments: member.AdamState
+    loss: tf.Tensor
+    failed_step: tf.Tensor
+
+
+class Engine:
+    """Compiled programs of a refinement; each is traced once.
+
+    Members are mapped in parallel over the cores, each with its whole loop of
+    steps inside the graph, so Python does nothing for a single step.
+
+    Args:
+        forward: `Forward` of the model.
+        others: Values of the forward's `other_variables`.
+        loss: What `example_loss.resolve` returned.
+        x: Inputs, tensors `[N, ...]` (or nested).
+        y: Targets, tensors `[N, ...]` (or nested).
+        num_examples: `N`.
+        settings: `Settings`.
+    """
+
+    def __init__(self, forward, others, loss, x, y, num_examples, settings):
+        self._forward = forward
+        self._others = others
+        self._loss = loss
+        self._data = (x, y)
+        self._num_examples = num_examples
+        self._settings = settings
+        self._condition = stateless.Program(self._trace_condition)
+        self._run = stateless.Program(self._trace_run)
+        self._evaluate = stateless.Program(
+            self._trace_evaluate, varying=(False, False, True, False, False)
+        )
+
+    def trace_counts(self):
+        """Returns how often each program was traced."""
+        return {
+            "condition": self._condition.trace_count,
+            "run": self._run.trace_count,
+            "evaluate": self._evaluate.trace_count,
+        }
+
+    def condition(self, state, ratio, keys):
+        """Draws an auxiliary variable for each member and conditions on it.
+
+        Args:
+            state: Stacked `MemberState`.
+            ratio: Variance ratio in (0, 1).
+            keys: Keys of the members' random streams, `[M]`.
+
+        Returns:
+            state: Stacked `MemberState`.
+        """
+        return self._condition(
+            state, tf.constant(ratio, tf.float64), _int64(keys)
+        )
+
+    def run(self, state, moments, keys, learning_rate, begin, end):
+        """Runs optimization steps `begin` to `end` for each member.
+
+        Args:
+            state: Stacked `MemberState`.
+            moments: Stacked `AdamState`.
+            keys: Keys of the members' random streams, `[M]`.
+            learning_rate: Scalar, before its decay.
+            begin: First step.
+            end: Step after the last.
+
+        Returns:
+            result: `StepResult`.
+        """
+        return self._run(
+            state,
+            moments,
+            _int64(keys),
+            tf.constant(learning_rate, state.params.dtype),
+            tf.constant(begin, tf.int64),
+            tf.constant(end, tf.int64),
+            self._others,
+            self._data,
+        )
+
+    def evaluate(self, state, keys, rows):
+        """Estimates each member's bound with draws that `keys` fix.
+
+        Args:
+            state: Stacked `MemberState`.
+            keys: Keys of the members' random streams, `[M]`.
+            rows: Indices of the training examples to use, `[n]`.
+
+        Returns:
+            log_likelihood: Of all `N` examples, expected under the posterior,
+                nats, float64, `[M]`.
+            kl: Of the posterior from its conditional prior, nats, `[M]`.
+        """
+        return self._evaluate(
+            state,
+            _int64(keys),
+            tf.constant(rows, tf.int32),
+            self._others,
+            self._data,
+        )
+
+    def _trace_condition(self, state, ratio, keys):
+        def one(arguments):
+            state, key = arguments
+            noise = tf.random.stateless_normal(
+                tf.shape(state.prior_loc),
+                seed=tf.stack([key, 0]),
+                dtype=tf.float64,
+            )
+            return member.condition_on_draw(state, ratio, noise)
+
+        return _map_members(one, (state, keys), like=state)
+
+    def _trace_run(
+        self, state, moments, keys, learning_rate, begin, end, others, data
+    ):
+        settings = self._settings
+
+        def one(arguments):
+            state, moments, key = arguments
+
+            def body(step, params, moments, order, total, failed):
+                order = self._reshuffle(order, step, begin, key)
+                x, y = self._batch(data, order, step)
+                nll, gradient = self._nll_and_gradient(
+                    state, params, others, x, y, key, step
+                )
+                rate = learning_rate * _decay(
+                    settings.learning_rate_decay, step, settings.steps
+                )
+                failed = tf.where(tf.math.is_finite(nll), failed, step)
+                params, moments = member.adam_step(
+                    params, gradient, moments, step, rate
+                )
+                return step + 1, params, moments, order, total + nll, failed
+
+            def alive(step, params, moments, order, total, failed):
+                return (step < end) & (failed < 0)
+
+            dtype = state.params.dtype
+            _, params, moments, _, total, failed = tf.while_loop(
+                alive,
+                body,
+                (
+                    begin,
+                    state.params,
+                    moments,
+                    tf.range(self._num_examples),
+                    tf.zeros([], dtype),
+                    tf.constant(-1, tf.int64),
+                ),
+                parallel_iterations=1,
+            )
+            kl = member.kl_divergence(
+                params, state.prior_loc, state.prior_scale
+            )
+            mean = total / tf.cast(tf.maximum(end - begin, 1), dtype)
+            loss = mean + kl / self._num_examples
+            return StepResult(params, moments, loss, failed)
+
+        like = StepResult(
+            state.params,
+            moments,
+            tf.zeros_like(keys, state.params.dtype),
+            keys,
+        )
+        return _map_members(one, (state, moments, keys), like=like)
+
+    def _nll_and_gradient(self, state, params, others, x, y, key, step):
+        """Computes a minibatch's loss, without its KL, and its gradient."""
+        with tf.GradientTape() as tape:
+            tape.watch(params)
+            outputs = self._forward(x, params, others, key, step)
+            nll = tf.reduce_mean(
+                example_loss.negative_log_likelihood(self._loss, y, outputs)
+            )
+        gradient = tape.gradient(nll, params)
+        kl_gradient = member.kl_gradient(
+            params, state.prior_loc, state.prior_scale
+        )
+        return (
+            tf.cast(nll, params.dtype),
+            gradient + kl_gradient / self._num_examples,
+        )
+
+    def _batches_per_epoch(self):
+        return max(1, self._num_examples // self._settings.batch_size)
+
+    def _reshuffle(self, order, step, begin, key):
+        """Permutes the examples, anew at the start of each epoch."""
+        if not self._is_subsampled():
+            return order
+        epoch, position = (
+            step // self._batches_per_epoch(),
+            step % self._batches_per_epoch(),
+        )
+        return tf.cond(
+            (position == 0) | (step == begin),
+            # The layers' draws have counters from 0 up: stay below these.
+            lambda: tf.random.experimental.stateless_shuffle(
+                tf.range(self._num_examples), seed=tf.stack([key, -1 - epoch])
+            ),
+            lambda: order,
+        )
+
+    def _is_subsampled(self):
+        return self._num_examples > self._settings.batch_size
+
+    def _batch(self, data, order, step):
+        if not self._is_subsampled():
+            return data
+        size = self._settings.batch_size
+        first = tf.cast(step % self._batches_per_epoch(), tf.int32) * size
+        rows = order[first : first + size]
+        rows = tf.ensure_shape(rows, [size])
+        return keras.tree.map_structure(lambda v: tf.gather(v, rows), data)
+
+    def _trace_evaluate(self, state, keys, rows, others, data):
+        samples = self._settings.num_eval_samples
+        num_rows = tf.shape(rows)[0]
+        blocks = (num_rows + _EVAL_BLOCK - 1) // _EVAL_BLOCK
+
+        def one(arguments):
+            state, key = arguments
+
+            def body(index, total):
+                first = (index % blocks) * _EVAL_BLOCK
+                block = rows[first : first + _EVAL_BLOCK]
+                x, y = keras.tree.map_structure(
+                    lambda value: tf.gather(value, block), data
+                )
+                outputs = self._forward(x, state.params, others, key, index)
+                nll = example_loss.negative_log_likelihood(
+                    self._loss, y, outputs
+                )
+                nll = tf.cast(nll, tf.float64)
+                if nll.shape.rank == 0:  # a mean over the block
+                    nll = nll * tf.cast(tf.shape(block)[0], tf.float64)
+                return index + 1, total - tf.reduce_sum(nll)
+
+            _, total = tf.while_loop(
+                lambda index, total: index < samples * blocks,
+                body,
+                (tf.constant(0), tf.zeros([], tf.float64)),
+                parallel_iterations=1,
+            )
+            per_example = total / tf.cast(samples * num_rows, tf.float64)
+            kl = member.kl_divergence(
+                tf.cast(state.params, tf.float64),
+                tf.cast(state.prior_loc, tf.float64),
+                tf.cast(state.prior_scale, tf.float64),
+            )
+            return self._num_examples * per_example, kl
+
+        like = (state.cost, state.cost)
+        return _map_members(one, (state, keys), like=like)
+
+
+def _map_members(function, stacked, like):
+    """Maps `function` over members in parallel; results are as `like`."""
+    specs = tf.nest.map_structure(
+        lambda leaf: tf.TensorSpec(leaf.shape[1:], leaf.dtype), like
+    )
+    return tf.map_fn(
+        function,
+        stacked,
+        fn_output_signature=specs,
+        parallel_iterations=os.cpu_count(),
+    )
+
+
+def _decay(name, step, steps):
+    """Computes the factor on the learning rate before step `step`."""
+    done = tf.cast(step, tf.float32) / steps
+    if name == "linear":
+        return 1.0 - done
+    if name == "cosine":
+        return 0.5 * (1.0 + tf.cos(math.pi * done))
+    return tf.constant(1.0)
+
+
+def _int64(keys):
+    return tf.constant(keys, tf.int64)

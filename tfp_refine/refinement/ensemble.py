@@ -1,0 +1,303 @@
+"""The refined posterior: an ensemble of Gaussian posteriors."""
+
+import functools
+import json
+import pathlib
+
+import keras
+import numpy as np
+
+from tfp_refine import stateless
+from tfp_refine.math import gaussian
+from tfp_refine.refinement import array_file
+from tfp_refine.refinement import sampling_forward
+
+_MODEL, _MEMBERS, _DESCRIPTION = "model.keras", "members.npz", "ensemble.json"
+_FORMAT = 1
+
+
+class RefinedEnsemble:
+    """Mixture of refined posteriors of one model, with equal weights.
+
+    It owns copies of all weights: what becomes of the model that it was refined
+    from does not touch it. Made by `refine` and `RefinementCallback`, or loaded
+    from a folder; not usually constructed.
+
+    Args:
+        model: `keras.Model` that was refined.
+        params: Members' means and untransformed scales, `[M, 2, W]`.
+        prior_loc: Means of their conditional priors, `[M, W]`.
+        prior_scale: Standard deviations of these, `[M, W]`.
+        others: Values of the model's deterministic weights.
+        input_specs: Shape and dtype of an input example (or nested).
+        history: Dict of arrays, see the attribute.
+
+    Attributes:
+        history: Dict of arrays, a row for each of the `M` members.
+            `members [M]`: indices among those that were computed.
+            `elbo_init [M]`, `elbo_final [M]`: bounds before and after, all
+            examples, fresh draws. The staircase, a column for each of the `K`
+            auxiliary variables: `elbo_conditioned [M, K]` and
+            `elbo_aux [M, K]`, bounds before and after its optimization;
+            `cost [M, K]`, the running `sum_k log q(a_k) - log p(a_k)`;
+            `kept [M, K]`, whether the optimization raised the bound.
+            `trace_step [T]`, `trace_elbo [M, T]`: bounds estimated from
+            minibatches on the way. Bounds and costs are in nats, for the whole
+            training set.
+    """
+
+    def __init__(
+        self,
+        model,
+        *,
+        params,
+        prior_loc,
+        prior_scale,
+        others,
+        input_specs,
+        history,
+    ):
+        self.history = history
+        self._model = model
+        self._params = params
+        self._prior = (prior_loc, prior_scale)
+        self._others = others
+        self._input_specs = input_specs
+        self._predictor = stateless.Predictor(
+            sampling_forward.sampling_forward(
+                model, stateless.WeightLayout(model)
+            ),
+            functools.partial(stateless.arrays.check_fits, model),
+        )
+
+    @property
+    def num_members(self):
+        """`M`, the number of members."""
+        return len(self._params)
+
+    @property
+    def posterior(self):
+        """Members' posteriors, a `Gaussian` of `loc` and `scale [M, W]`.
+
+        The last axis holds all variational weights, in the order of
+        `stateless.WeightLayout`.
+        """
+        return gaussian.Gaussian(
+            self._params[:, 0], np.logaddexp(0.0, self._params[:, 1])
+        )
+
+    @property
+    def prior(self):
+        """Members' conditional priors `p(w | a_1:K)`, likewise."""
+        return gaussian.Gaussian(*self._prior)
+
+    @property
+    def elbo_init(self):
+        """Bound of the mean-field posterior, nats, `[M]`.
+
+        The members' values are independent estimates of the same number.
+        """
+        return self.history["elbo_init"]
+
+    @property
+    def elbo_aux(self):
+        """Bound of each member, nats, `[M]`.
+
+        Their mean estimates the refined posterior's bound, a lower bound on
+        the evidence; its standard error is their standard deviation divided
+        by `sqrt(M)`.
+        """
+        return self.history["elbo_final"]
+
+    def predict(self, x, num_samples=1, seed=None, batch_size=1024):
+        """Draws outputs of the model under every member.
+
+        Args:
+            x: Inputs, `[N, ...]` (or nested).
+            num_samples: Draws from each member. Defaults to `1`.
+            seed: Integer that fixes the draws; fresh ones if `None`.
+            batch_size: Examples computed at a time.
+
+        Returns:
+            draws: `numpy` array `[num_samples * M, N, ...]` (or nested); draw
+                `s` is of member `s % M`.
+
+        Raises:
+            ValueError: If an argument is invalid.
+        """
+        if isinstance(num_samples, int | np.integer):
+            num_samples = num_samples * self.num_members
+        return self.predictive_draws(x, num_samples, seed, batch_size)
+
+    def predictive_draws(self, x, num_samples, seed=None, batch_size=1024):
+        """Draws outputs: `num_samples` of all members together.
+
+        Args:
+            x: Inputs, `[N, ...]` (or nested).
+            num_samples: `S`, number of draws; draw `s` is of member `s % M`.
+            seed: Integer that fixes the draws; fresh ones if `None`.
+            batch_size: Examples computed at a time.
+
+        Returns:
+            draws: `numpy` array `[S, N, ...]` (or nested).
+
+        Raises:
+            ValueError: If an argument is invalid.
+        """
+        return self._predictor(
+            x, self._params, self._others, num_samples, seed, batch_size
+        )
+
+    def member(self, index):
+        """Returns one member as an ordinary Keras model of its own.
+
+        Args:
+            index: From 0 to `num_members - 1`.
+
+        Returns:
+            model: Built `keras.Model`, compiled if the refined model was.
+
+        Raises:
+            IndexError: If there is no such member.
+        """
+        if not 0 <= index < self.num_members:
+            raise IndexError(
+                f"`index` must be in [0, {self.num_members}). "
+                f"Received: index={index}"
+            )
+        model = self._clone()
+        layout = stateless.WeightLayout(model)
+        layout.assign(self._params[index])
+        forward = sampling_forward.sampling_forward(model, layout)
+        for variable, value in zip(
+            forward.other_variables, self._others, strict=True
+        ):
+            variable.assign(value)
+        return model
+
+    def save(self, path):
+        """Saves the ensemble to a folder, for `load`.
+
+        Args:
+            path: Folder; created if it does not exist.
+
+        Raises:
+            ValueError: If the folder cannot be written.
+        """
+        path = pathlib.Path(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self.member(0).save(path / _MODEL)
+            array_file.write(
+                path / _MEMBERS,
+                {
+                    "params": self._params,
+                    "prior_loc": self._prior[0],
+                    "prior_scale": self._prior[1],
+                    **{f"history_{k}": v for k, v in self.history.items()},
+                },
+            )
+            (path / _DESCRIPTION).write_text(
+                json.dumps(
+                    {"format": _FORMAT, "input_specs": self._input_specs}
+                )
+            )
+        except OSError as error:
+            raise ValueError(
+                "`path` must be a folder that can be written. "
+                f"Received: path={str(path)!r} ({error})"
+            ) from error
+
+    @classmethod
+    def load(cls, path, custom_objects=None):
+        """Loads what `save` saved.
+
+        Args:
+            path: Folder.
+            custom_objects: Classes of yours that the model needs and that are
+                not registered with Keras, by name.
+
+        Returns:
+            ensemble: `RefinedEnsemble`.
+
+        Raises:
+            ValueError: If the folder does not hold a readable ensemble.
+        """
+        path = pathlib.Path(path)
+        missing = [
+            name
+            for name in (_MODEL, _MEMBERS, _DESCRIPTION)
+            if not (path / name).is_file()
+        ]
+        if missing:
+            raise ValueError(
+                f"'{path}' is not the folder of an ensemble: it lacks "
+                f"{', '.join(missing)}."
+            )
+        try:
+            description = json.loads((path / _DESCRIPTION).read_text())
+            arrays = array_file.read(path / _MEMBERS)
+        except (OSError, ValueError) as error:
+            raise ValueError(
+                f"The ensemble in '{path}' cannot be read: {error}"
+            ) from error
+        model = keras.models.load_model(
+            path / _MODEL, custom_objects=custom_objects
+        )
+        layout = stateless.WeightLayout(model)
+        if arrays["params"].shape[1:] != (2, layout.size):
+            raise ValueError(
+                f"The members in '{path}' are of another model: it has "
+                f"{layout.size} variational weights, they have "
+                f"{arrays['params'].shape[-1]}."
+            )
+        forward = sampling_forward.sampling_forward(model, layout)
+        return cls(
+            model,
+            params=arrays["params"],
+            prior_loc=arrays["prior_loc"],
+            prior_scale=arrays["prior_scale"],
+            others=[np.asarray(value) for value in forward.other_values()],
+            input_specs=description["input_specs"],
+            history={
+                name.removeprefix("history_"): value
+                for name, value in arrays.items()
+                if name.startswith("history_")
+            },
+        )
+
+    def _clone(self):
+        """Builds a model of the same configuration, with weights of its own."""
+        model = self._model
+        classes = {type(v).__name__: type(v) for v in model._flatten_layers()}
+        try:
+            with keras.saving.CustomObjectScope(classes):
+                clone = type(model).from_config(model.get_config())
+        except (NotImplementedError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"The model '{model.name}' cannot be copied: it, and every "
+                "layer of it, must implement `get_config` and `from_config` "
+                f"({error})"
+            ) from error
+        if not clone.built or len(clone.weights) != len(model.weights):
+            clone(_zeros(self._input_specs))
+        if model.compiled:
+            optimizer = type(model.optimizer).from_config(
+                model.optimizer.get_config()
+            )
+            optimizer.build(clone.trainable_variables)
+            clone.compile(optimizer=optimizer, loss=model.loss)
+        return clone
+
+
+def input_spec(tensor):
+    """Describes an input example, in a way that JSON can hold."""
+    return {"shape": list(tensor.shape[1:]), "dtype": tensor.dtype.name}
+
+
+def _zeros(specs):
+    if isinstance(specs, dict) and set(specs) == {"shape", "dtype"}:
+        return keras.ops.zeros((1, *specs["shape"]), dtype=specs["dtype"])
+    if isinstance(specs, dict):
+        return {name: _zeros(spec) for name, spec in specs.items()}
+    return [_zeros(spec) for spec in specs]

@@ -1,0 +1,122 @@
+"""One member's refinement as pure functions of its state."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from tfp_refine.math import auxiliary
+from tfp_refine.math import gaussian
+from tfp_refine.math import softplus
+
+_BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-7
+
+
+class MemberState(NamedTuple):
+    """Posterior, prior and paid cost of one member (or, stacked, of all).
+
+    Attributes:
+        params: Means and untransformed scales, `[2, W]`.
+        prior_loc: Mean of the conditional prior `p(w | a_1:k)`, `[W]`.
+        prior_scale: Its standard deviation, `[W]`.
+        cost: `sum_k log q(a_k) - log p(a_k)`, nats, a float64 scalar.
+    """
+
+    params: tf.Tensor
+    prior_loc: tf.Tensor
+    prior_scale: tf.Tensor
+    cost: tf.Tensor
+
+
+class AdamState(NamedTuple):
+    """Moments of Adam, of the shape of the parameters."""
+
+    first: tf.Tensor
+    second: tf.Tensor
+
+
+def posterior(params: tf.Tensor) -> gaussian.Gaussian:
+    """Reads the posterior, `[W]`, from `params [2, W]`."""
+    loc, raw = tf.unstack(params)
+    return gaussian.Gaussian(loc, tf.math.softplus(raw))
+
+
+def kl_divergence(params, prior_loc, prior_scale) -> tf.Tensor:
+    """Computes `KL(q(w) || p(w | a_1:k))`, nats, summed over all weights."""
+    prior = gaussian.Gaussian(prior_loc, prior_scale)
+    return tf.reduce_sum(gaussian.kl_divergence(posterior(params), prior))
+
+
+def kl_gradient(params, prior_loc, prior_scale) -> tf.Tensor:
+    """Computes the gradient of `kl_divergence` for `params`, `[2, W]`."""
+    prior = gaussian.Gaussian(prior_loc, prior_scale)
+    d_loc, d_scale = gaussian.kl_gradient(posterior(params), prior)
+    return tf.stack([d_loc, d_scale * tf.math.sigmoid(params[1])])
+
+
+def condition_on_draw(
+    state: MemberState, ratio: tf.Tensor, noise: tf.Tensor
+) -> MemberState:
+    """Draws the next auxiliary variable and conditions on it.
+
+    All in float64: the costs of all weights are summed, and the conditional
+    scales can be small beside the prior's.
+
+    Args:
+        state: State after the last auxiliary variable.
+        ratio: Variance ratio in (0, 1), a float64 scalar.
+        noise: Standard normal draws, float64, `[W]`.
+
+    Returns:
+        state: With `q(w | a)`, `p(w | a)` and the cost of `a` added.
+    """
+    dtype = state.params.dtype
+    q = posterior(tf.cast(state.params, tf.float64))
+    prior = gaussian.Gaussian(
+        tf.cast(state.prior_loc, tf.float64),
+        tf.cast(state.prior_scale, tf.float64),
+    )
+    q_part = auxiliary.auxiliary_posterior(q, prior, ratio)
+    part = q_part.loc + q_part.scale * noise
+    paid = auxiliary.log_density_ratio(q, prior, ratio, part)
+    q = auxiliary.posterior_given_auxiliary(q, prior, ratio, part)
+    prior = auxiliary.prior_given_auxiliary(prior, ratio, part)
+    return MemberState(
+        params=tf.cast(tf.stack([q.loc, softplus.inverse(q.scale)]), dtype),
+        prior_loc=tf.cast(prior.loc, dtype),
+        prior_scale=tf.cast(prior.scale, dtype),
+        cost=state.cost + tf.reduce_sum(paid),
+    )
+
+
+def adam_step(
+    params: tf.Tensor,
+    gradient: tf.Tensor,
+    moments: AdamState,
+    step: tf.Tensor,
+    learning_rate: tf.Tensor,
+) -> tuple[tf.Tensor, AdamState]:
+    """Takes one step of Adam, with Keras' constants.
+
+    Args:
+        params: `[...]`.
+        gradient: Of the loss, `[...]`.
+        moments: `AdamState`, zeros before the first step.
+        step: Number of steps taken before, integer scalar.
+        learning_rate: Scalar.
+
+    Returns:
+        params: After the step.
+        moments: After the step.
+    """
+    count = tf.cast(step + 1, params.dtype)
+    first = moments.first + (gradient - moments.first) * (1.0 - _BETA_1)
+    second = moments.second + (tf.square(gradient) - moments.second) * (
+        1.0 - _BETA_2
+    )
+    rate = (
+        tf.cast(learning_rate, params.dtype)
+        * tf.sqrt(1.0 - tf.pow(_BETA_2, count))
+        / (1.0 - tf.pow(_BETA_1, count))
+    )
+    params = params - rate * first / (tf.sqrt(second) + _EPSILON)
+    return params, AdamState(first, second)

@@ -1,0 +1,134 @@
+"""How far a refinement has come: all that it needs to continue."""
+
+import dataclasses
+
+import numpy as np
+
+from tfp_refine.refinement import member
+
+# What is recorded for each member and auxiliary variable, and its dtype.
+STAIRCASE = {
+    "elbo_conditioned": np.float64,
+    "elbo_aux": np.float64,
+    "cost": np.float64,
+    "kept": np.bool_,
+}
+
+
+@dataclasses.dataclass
+class Progress:
+    """Mutable record of a running refinement, with `numpy` arrays.
+
+    Attributes:
+        auxiliary: Auxiliary variable in work, from 0 to `K`.
+        step: Its optimization steps that are done.
+        state: Stacked `MemberState`.
+        start: `params [M, 2, W]` before its optimization.
+        moments: Stacked `AdamState`.
+        elbo_init: Bound of the mean-field posterior, `[M]`.
+        staircase: Arrays `[M, K]`, named as in `STAIRCASE`.
+        trace_step: Optimization steps done at each point of the trace.
+        trace_elbo: Bound estimated from minibatches since the point before,
+            list of `[M]`.
+        failures: Message for each member index that failed.
+    """
+
+    auxiliary: int
+    step: int
+    state: member.MemberState
+    start: np.ndarray
+    moments: member.AdamState
+    elbo_init: np.ndarray
+    staircase: dict[str, np.ndarray]
+    trace_step: list[int]
+    trace_elbo: list[np.ndarray]
+    failures: dict[int, str]
+
+    @classmethod
+    def begin(cls, params, prior, settings):
+        """Creates the progress of a refinement that has not started.
+
+        Args:
+            params: Mean-field posterior, `[2, W]`.
+            prior: `(loc [W], scale [W])`.
+            settings: `Settings`.
+
+        Returns:
+            progress: `Progress`.
+        """
+        count = len(settings.members)
+
+        def stack(value):
+            value = np.asarray(value)
+            return np.repeat(value[np.newaxis], count, axis=0)
+
+        shape = (count, len(settings.variance_ratios))
+        params = stack(params)
+        return cls(
+            auxiliary=0,
+            step=0,
+            state=member.MemberState(
+                params, stack(prior[0]), stack(prior[1]), np.zeros(count)
+            ),
+            start=params,
+            moments=zero_moments(params),
+            elbo_init=np.full(count, np.nan),
+            staircase={
+                name: np.zeros(shape, dtype)
+                for name, dtype in STAIRCASE.items()
+            },
+            trace_step=[],
+            trace_elbo=[],
+            failures={},
+        )
+
+    def to_arrays(self):
+        """Returns the progress as a flat dict of arrays."""
+        return {
+            "auxiliary": np.array(self.auxiliary),
+            "step": np.array(self.step),
+            **{f"state_{k}": np.asarray(v) for k, v in _items(self.state)},
+            "start": np.asarray(self.start),
+            **{f"moments_{k}": np.asarray(v) for k, v in _items(self.moments)},
+            "elbo_init": self.elbo_init,
+            **{f"staircase_{k}": v for k, v in self.staircase.items()},
+            "trace_step": np.array(self.trace_step, np.int64),
+            "trace_elbo": np.array(self.trace_elbo, np.float64),
+            "failed": np.array(list(self.failures), np.int64),
+            "failure": np.array(list(self.failures.values()), np.str_),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays):
+        """Restores what `to_arrays` returned."""
+        return cls(
+            auxiliary=int(arrays["auxiliary"]),
+            step=int(arrays["step"]),
+            state=_restore(member.MemberState, "state", arrays),
+            start=arrays["start"],
+            moments=_restore(member.AdamState, "moments", arrays),
+            elbo_init=arrays["elbo_init"],
+            staircase={name: arrays[f"staircase_{name}"] for name in STAIRCASE},
+            trace_step=arrays["trace_step"].tolist(),
+            trace_elbo=list(arrays["trace_elbo"]),
+            failures={
+                int(member): str(message)
+                for member, message in zip(
+                    arrays["failed"], arrays["failure"], strict=True
+                )
+            },
+        )
+
+
+def zero_moments(params):
+    """Returns Adam's moments before the first step, as `params`."""
+    zeros = np.zeros_like(params)
+    return member.AdamState(zeros, zeros)
+
+
+def _items(state):
+    return state._asdict().items()
+
+
+def _restore(kind, prefix, arrays):
+    return kind(*(arrays[f"{prefix}_{name}"] for name in kind._fields))

@@ -1,0 +1,164 @@
+"""The loop over auxiliary variables."""
+
+import time
+
+import numpy as np
+
+from tfp_refine.refinement import progress as progress_lib
+from tfp_refine.stateless import seeds
+
+# Random streams: each with a number of its own below the seed.
+_INITIAL, _AUXILIARY, _STEPS, _SELECTION, _STAIRCASE, _FINAL, _ROWS = range(7)
+
+# Reports (and chances to save) for each auxiliary variable.
+_REPORTS = 10
+# Seconds between two saves within one auxiliary variable.
+_SAVE_EVERY = 30.0
+
+
+class Run:
+    """Carries a refinement from its progress so far to its end.
+
+    Args:
+        engine: `Engine`.
+        settings: `Settings`.
+        num_examples: `N`.
+        progress: `Progress` to continue from.
+        checkpoint: `Checkpoint`, or `None`.
+        report: Function of `(steps_done, elbo)`, called now and then.
+    """
+
+    def __init__(
+        self, engine, settings, num_examples, progress, checkpoint, report
+    ):
+        self.progress = progress
+        self._engine = engine
+        self._settings = settings
+        self._num_examples = num_examples
+        self._checkpoint = checkpoint
+        self._report = report
+        self._saved_at = time.monotonic()
+
+    def finish(self):
+        """Runs all that is left.
+
+        Returns:
+            elbo: Final bound of each member from fresh draws and all
+                examples, nats, `[M]`; NaN for a member that failed.
+        """
+        progress, settings = self.progress, self._settings
+        everything = np.arange(self._num_examples)
+        if progress.auxiliary == 0 and progress.step == 0:
+            progress.elbo_init = self._elbo(_INITIAL, everything)
+        while progress.auxiliary < len(settings.variance_ratios):
+            if progress.step == 0:
+                self._condition()
+            while progress.step < settings.steps:
+                self._optimize()
+            self._select()
+            progress.auxiliary += 1
+            progress.step = 0
+            self._save()
+        return self._elbo(_FINAL, everything)
+
+    def _condition(self):
+        progress, k = self.progress, self.progress.auxiliary
+        progress.state = self._engine.condition(
+            progress.state,
+            self._settings.variance_ratios[k],
+            self._keys(_AUXILIARY, k),
+        )
+        progress.start = progress.state.params
+        progress.moments = progress_lib.zero_moments(progress.start)
+
+    def _optimize(self):
+        progress, settings = self.progress, self._settings
+        k, begin = progress.auxiliary, progress.step
+        end = min(begin + -(-settings.steps // _REPORTS), settings.steps)
+        result = self._engine.run(
+            progress.state,
+            progress.moments,
+            self._keys(_STEPS, k),
+            settings.learning_rates()[k],
+            begin,
+            end,
+        )
+        progress.state = progress.state._replace(params=result.params)
+        progress.moments = result.moments
+        progress.step = end
+        for index, step in enumerate(result.failed_step.numpy()):
+            if step >= 0:
+                self._fail(index, f"its loss was not finite at step {step}")
+        elbo = -self._num_examples * result.loss.numpy().astype(
+            np.float64
+        ) - np.asarray(progress.state.cost)
+        elbo[self._failed()] = np.nan
+        done = k * settings.steps + end
+        progress.trace_step.append(done)
+        progress.trace_elbo.append(elbo)
+        if not np.all(np.isnan(elbo)):
+            self._report(done, float(np.nanmean(elbo)))
+        if time.monotonic() - self._saved_at > _SAVE_EVERY:
+            self._save()
+
+    def _select(self):
+        """Keeps the better of the posteriors before and after optimization."""
+        progress, k = self.progress, self.progress.auxiliary
+        optimized = progress.state
+        before = optimized._replace(params=progress.start)
+        rows = self._rows()
+        # The same draws for both, so that only the posteriors differ.
+        elbo_before = self._elbo(_SELECTION, rows, before)
+        elbo_after = self._elbo(_SELECTION, rows, optimized)
+        for index in np.flatnonzero(~np.isfinite(elbo_after)):
+            self._fail(index, "its bound was not finite after optimization")
+        keep = np.full(len(elbo_after), True)
+        if self._settings.keep_better:
+            keep = elbo_after >= elbo_before
+        params = np.where(
+            keep[:, np.newaxis, np.newaxis], optimized.params, before.params
+        )
+        progress.state = optimized._replace(params=params)
+        staircase = progress.staircase
+        staircase["elbo_conditioned"][:, k] = elbo_before
+        staircase["elbo_aux"][:, k] = self._elbo(_STAIRCASE, rows)
+        staircase["cost"][:, k] = np.asarray(progress.state.cost)
+        staircase["kept"][:, k] = keep
+
+    def _elbo(self, purpose, rows, state=None):
+        state = self.progress.state if state is None else state
+        keys = self._keys(purpose, self.progress.auxiliary)
+        log_likelihood, kl = self._engine.evaluate(state, keys, rows)
+        elbo = (log_likelihood - kl - state.cost).numpy()
+        elbo[self._failed()] = np.nan
+        return elbo
+
+    def _rows(self):
+        """Picks the training examples of the evaluations on the way."""
+        size = self._settings.max_eval_examples
+        if size >= self._num_examples:
+            return np.arange(self._num_examples)
+        key = seeds.key(self._settings.seed, _ROWS)
+        return np.random.default_rng(key).permutation(self._num_examples)[:size]
+
+    def _keys(self, purpose, auxiliary):
+        settings = self._settings
+        return [
+            seeds.key(settings.seed, purpose, member, auxiliary)
+            for member in settings.members
+        ]
+
+    def _fail(self, index, reason):
+        member = self._settings.members[index]
+        self.progress.failures.setdefault(
+            member, f"{reason} (auxiliary variable {self.progress.auxiliary})"
+        )
+
+    def _failed(self):
+        failures = self.progress.failures
+        return [member in failures for member in self._settings.members]
+
+    def _save(self):
+        if self._checkpoint is not None:
+            self._checkpoint.save(self.progress.to_arrays())
+        self._saved_at = time.monotonic()
