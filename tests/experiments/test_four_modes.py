@@ -1,0 +1,79 @@
+"""The toy of Havasi et al., Figure 3: one weight, four modes."""
+
+import numpy as np
+import pytest
+from absl import flags
+from scipy import optimize
+from scipy import stats
+
+from tfp_refine import refinement
+from tfp_refine.experiments import four_modes
+
+
+def _gaussian_bound(loc, scale):
+    return four_modes.bound(stats.norm.pdf(four_modes.GRID, loc, scale))
+
+
+def test_start_is_the_best_gaussian():
+    result = optimize.minimize(
+        lambda p: -_gaussian_bound(p[0], np.exp(p[1])),
+        [four_modes.BEST_LOC, np.log(four_modes.BEST_SCALE)],
+        method="Nelder-Mead",
+    )
+    best = _gaussian_bound(four_modes.BEST_LOC, four_modes.BEST_SCALE)
+    assert -result.fun - best < 1e-6
+    assert best == pytest.approx(-1.7945, abs=1e-4)
+    assert four_modes.log_evidence() == pytest.approx(-1.1295, abs=1e-4)
+
+
+def test_loss_is_the_likelihood():
+    w = np.linspace(-3, 3, 7)[:, np.newaxis]
+    np.testing.assert_allclose(
+        four_modes.negative_log_likelihood(None, w),
+        -np.log(four_modes.likelihood(w[:, 0])),
+        rtol=1e-10,
+    )
+
+
+def test_bounds_are_in_order():
+    ensemble = refinement.refine(
+        four_modes.mean_field_model(),
+        *four_modes.data(),
+        num_members=150,
+        variance_ratios=(0.8,),
+        steps=400,
+        learning_rate=0.1,
+        learning_rate_decay="linear",
+        num_eval_samples=200,
+        seed=1,
+        verbose=0,
+    )
+    elbo_init = _gaussian_bound(four_modes.BEST_LOC, four_modes.BEST_SCALE)
+    elbo_aux = ensemble.elbo_aux.mean()
+    elbo_ref = four_modes.bound(four_modes.mixture(ensemble))
+    error = ensemble.elbo_aux.std(ddof=1) / np.sqrt(150)
+    assert elbo_init + 5 * error < elbo_aux
+    # By quadrature with exact local optimization: -1.4404.
+    assert elbo_aux == pytest.approx(-1.44, abs=0.1)
+    assert elbo_aux + 5 * error < elbo_ref < four_modes.log_evidence()
+
+
+@pytest.fixture
+def parsed_flags():
+    saved = flags.FLAGS.flag_values_dict()
+    if not flags.FLAGS.is_parsed():
+        flags.FLAGS.mark_as_parsed()
+    yield flags.FLAGS
+    for name, value in saved.items():
+        setattr(flags.FLAGS, name, value)
+
+
+def test_script_writes_record_and_plot(parsed_flags, tmp_path, capsys):
+    parsed_flags.output_dir = str(tmp_path)
+    parsed_flags.num_members = 5
+    parsed_flags.steps = 5
+    four_modes.main(["four_modes"])
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "flags.json", "four_modes.png", "results.json",
+    }  # fmt: skip
+    assert "elbo_ref" in capsys.readouterr().out

@@ -1,0 +1,3 @@
+"""Runnable experiments: `python -m tfp_refine.experiments.NAME --help`."""
+
+__all__ = []

@@ -1,0 +1,99 @@
+"""The record of an experiment, `results.json`, and its folder."""
+
+import importlib.metadata
+import json
+import pathlib
+import platform
+import time
+
+_PACKAGES = ("tensorflow", "tensorflow-probability", "keras", "numpy")
+
+
+class Folder:
+    """The output folder of an experiment that can be stopped and restarted.
+
+    Args:
+        path: The folder; created if it does not exist.
+        flags: Dict of the flags that decide the results.
+
+    Raises:
+        ValueError: If it cannot be written, or holds results of other flags.
+    """
+
+    def __init__(self, path, flags):
+        self.path = pathlib.Path(path)
+        self._flags = json.loads(json.dumps(flags))
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._check_flags()
+        except OSError as error:
+            raise ValueError(
+                "--output_dir must be a folder that can be written. "
+                f"Received: {str(path)!r} ({error})"
+            ) from error
+
+    def _check_flags(self):
+        saved = read(self.path / "flags.json")
+        if saved is None:
+            write(self.path / "flags.json", self._flags)
+            return
+        differences = [
+            f"--{name}: {saved.get(name)!r} there, {value!r} now"
+            for name, value in self._flags.items()
+            if saved.get(name) != value
+        ]
+        if differences:
+            raise ValueError(
+                f"'{self.path}' holds results of other flags; choose another "
+                f"--output_dir. They differ in {'; '.join(differences)}"
+            )
+
+    def once(self, name, compute):
+        """Returns the record `name`, computed unless it is there already.
+
+        Args:
+            name: Name of a JSON file below the folder, without its ending.
+            compute: Function that returns a dict; it gains `"seconds"`, the
+                time that it took.
+
+        Returns:
+            record: Dict.
+        """
+        path = self.path / f"{name}.json"
+        record = read(path)
+        if record is None:
+            begin = time.monotonic()
+            record = compute()
+            record["seconds"] = time.monotonic() - begin
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write(path, record)
+        return record
+
+    def write_results(self, **contents):
+        """Writes `results.json`: the flags, the versions and `contents`."""
+        write(
+            self.path / "results.json",
+            {"flags": self._flags, "versions": _versions(), **contents},
+        )
+
+
+def read(path):
+    """Reads a JSON file; `None` if there is none or it was cut off."""
+    try:
+        return json.loads(pathlib.Path(path).read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+
+
+def write(path, contents):
+    """Replaces a JSON file, so that a reader sees the old one or the new."""
+    temporary = pathlib.Path(path).with_suffix(".tmp")
+    temporary.write_text(json.dumps(contents, indent=2) + "\n")
+    temporary.replace(path)
+
+
+def _versions():
+    return {
+        "python": platform.python_version(),
+        **{name: importlib.metadata.version(name) for name in _PACKAGES},
+    }

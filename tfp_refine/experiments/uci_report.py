@@ -1,0 +1,142 @@
+"""Summary, table and plot of the UCI experiment."""
+
+import importlib.util
+
+import numpy as np
+from absl import logging
+
+# Table 1 of Havasi et al., 2021, as far as known: MLL and ELBO, original units.
+# Its ELBO of boston is in other units, and left out.
+PAPER = {
+    "boston": {"vi": (-2.874, None), "refined_vi": (-2.851, None)},
+    "concrete": {"vi": (-3.138, -3248.0), "refined_vi": (-3.131, -3071.0)},
+    "energy": {"vi": (-0.749, -1297.0), "refined_vi": (-0.707, -1192.0)},
+    "yacht": {"vi": (-1.749, -929.0), "refined_vi": (-1.626, -790.0)},
+}
+_TITLES = {"vi": "VI", "control": "VI, as long", "refined_vi": "refined VI"}
+
+
+def summarize(results):
+    """Computes mean and standard deviation over splits.
+
+    Args:
+        results: List, a split each, of `{method: {metric: number, ...}}`.
+
+    Returns:
+        summary: `{method: {metric: mean, metric_std: standard deviation}}`.
+    """
+    summary = {}
+    for method in results[0]:
+        summary[method] = {}
+        for metric, value in results[0][method].items():
+            if not isinstance(value, float):
+                continue
+            values = [result[method][metric] for result in results]
+            summary[method][metric] = float(np.mean(values))
+            if len(values) > 1:
+                summary[method][f"{metric}_std"] = float(np.std(values, ddof=1))
+    return summary
+
+
+def wall_seconds(results):
+    """Returns the wall time of each method, in seconds, over all splits."""
+    return {
+        method: sum(result[method]["seconds"] for result in results)
+        for method in results[0]
+    }
+
+
+def table(dataset, num_splits, summary):
+    """Formats the summary beside the paper's table.
+
+    Args:
+        dataset: Name of the data set.
+        num_splits: Number of splits.
+        summary: What `summarize` returned.
+
+    Returns:
+        table: Text of several lines.
+    """
+    columns = [
+        metric
+        for metric in next(iter(summary.values()))
+        if metric.startswith(("mll", "rmse", "elbo"))
+        and not metric.endswith(("_std", "_error", "_init"))
+    ]
+    heads = [_head(column) for column in columns]
+    rows = [["", *heads, "paper: MLL", "ELBO"]]
+    for method, values in summary.items():
+        cells = [_cell(values, column) for column in columns]
+        paper = PAPER.get(dataset, {}).get(method, (None, None))
+        cells += ["-" if value is None else f"{value:.3f}" for value in paper]
+        rows.append([_TITLES[method], *cells])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if index == 0 else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+    title = (
+        f"{dataset}: test log likelihood (MLL) and bound (ELBO) in nats, "
+        f"original units; mean ± standard deviation over {num_splits} splits"
+    )
+    return "\n".join(["", title, "", lines[0], "-" * len(lines[0]), *lines[1:]])
+
+
+def _head(column):
+    if column == "mll":
+        return "MLL"
+    if column.startswith("mll_"):
+        return f"MLL ({column.split('_')[1]} draws)"
+    return column.upper()
+
+
+def _cell(values, column):
+    digits = 1 if column == "elbo" else 3
+    cell = f"{values[column]:.{digits}f}"
+    if f"{column}_std" in values:
+        cell += f" ± {values[f'{column}_std']:.{digits}f}"
+    return cell
+
+
+def staircase(history, constant):
+    """Extracts the bound's way up, as plain lists in original units.
+
+    Args:
+        history: `RefinedEnsemble.history`.
+        constant: `N log s_y`, subtracted from every bound.
+
+    Returns:
+        staircase: What `plotting.elbo_staircase` needs, and whether each
+            optimization was kept.
+    """
+    bounds = ("trace_elbo", "elbo_init", "elbo_conditioned", "elbo_aux")
+    return {
+        "trace_step": history["trace_step"].tolist(),
+        "kept": history["kept"].tolist(),
+        **{name: (history[name] - constant).tolist() for name in bounds},
+    }
+
+
+def plot(directory, results):
+    """Plots the staircase of the first split, if matplotlib is installed.
+
+    Args:
+        directory: Folder of `elbo_staircase.png`.
+        results: As for `summarize`.
+    """
+    if "refined_vi" not in results[0]:
+        return
+    if importlib.util.find_spec("matplotlib") is None:
+        logging.info(
+            "No plot: matplotlib is missing (pip install 'tfp_refine[plot]')."
+        )
+        return
+    from tfp_refine import plotting
+
+    figure = plotting.elbo_staircase(results[0]["refined_vi"]["staircase"])
+    path = directory / "elbo_staircase.png"
+    figure.savefig(path, dpi=150)
+    print(f"\nPlot of the first split: {path}")
