@@ -73,6 +73,53 @@ def test_kl_divergence_of_equals_is_zero_and_so_is_its_gradient(q):
         np.testing.assert_allclose(gradient, 0.0, atol=1e-13)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (4,), (3, 1), (3, 4)])
+def test_gradient_of_kl_divergence_is_that_of_tfp(rng, shape):
+    parameters = [
+        tf.constant(rng.normal(size=(3, 4))),
+        tf.constant(rng.uniform(0.1, 2.0, size=(3, 4))),
+        tf.constant(rng.normal(size=shape)),
+        tf.constant(rng.uniform(0.1, 2.0, size=shape)),
+    ]
+    upstream = rng.normal(size=(3, 4))
+
+    def ours(q_loc, q_scale, p_loc, p_scale):
+        return gaussian.kl_divergence(
+            gaussian.Gaussian(q_loc, q_scale), gaussian.Gaussian(p_loc, p_scale)
+        )
+
+    def theirs(q_loc, q_scale, p_loc, p_scale):
+        normal = tfp.distributions.Normal
+        return tfp.distributions.kl_divergence(
+            normal(q_loc, q_scale), normal(p_loc, p_scale)
+        )
+
+    gradients = [
+        tfp.math.value_and_gradient(
+            lambda *v, f=function: tf.reduce_sum(upstream * f(*v)), parameters
+        )[1]
+        for function in (ours, theirs)
+    ]
+    for one, other in zip(*gradients, strict=True):
+        assert one.shape == other.shape
+        np.testing.assert_allclose(one, other, rtol=1e-11)
+
+
+def test_gradient_of_kl_divergence_works_for_shapes_known_late(q):
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float64)] * 2)
+    def gradient(loc, scale):
+        p = gaussian.Gaussian(0.5, 2.0)
+        with tf.GradientTape() as tape:
+            tape.watch(loc)
+            kl = gaussian.kl_divergence(gaussian.Gaussian(loc, scale), p)
+        return tape.gradient(kl, loc)
+
+    np.testing.assert_allclose(
+        gradient(tf.constant([1.0, 3.0], tf.float64), [1.0, 1.0]),
+        [0.125, 0.625],
+    )
+
+
 def test_prior_may_be_one_scalar_for_the_whole_tensor(q):
     p = make(0.3, 0.7)
     spread = make(np.full(40, 0.3), np.full(40, 0.7))
