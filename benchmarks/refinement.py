@@ -1,0 +1,103 @@
+"""Refinement of all members at once, beside one `fit` after another.
+
+The UCI network (13-50-1, local reparameterization) refined by our compiled
+programs, against what the paper's public code does: one `model.fit` for each
+member and auxiliary variable. Three ways to feed `fit`: as a user would, with
+the input pipeline's tuner off (its pauses dwarf steps this short), and with the
+tuner off and all steps in one long epoch. The last is the strictest.
+
+  python benchmarks/refinement.py
+"""
+
+import keras
+import numpy as np
+import tensorflow as tf
+from _timing import side_by_side
+
+import tfp_refine as tfr
+from tfp_refine.datasets import batches
+
+_N, _MEMBERS, _RATIOS, _STEPS, _BATCH = 455, 10, (0.7,) * 5, 200, 256
+_TRAIN_STEPS = 2000
+
+
+def _model():
+    model = tfr.models.MLP(
+        (13,),
+        noise_scale=1.0,
+        kernel_regularizer="empirical_bayes_kl",
+        bias_regularizer="empirical_bayes_kl",
+        num_train_examples=_N,
+    )
+    model.compile(
+        optimizer=keras.optimizers.Adam(1e-3),
+        loss=tfr.losses.HeteroscedasticGaussianNLL(),
+        jit_compile=False,
+    )
+    return model
+
+
+def main():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(_N, 13)).astype(np.float32)
+    y = (np.sin(x[:, :1]) + 0.1 * rng.normal(size=(_N, 1))).astype(np.float32)
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    per_epoch = -(-_N // _BATCH)
+    short = tf.data.Dataset.from_tensor_slices((x, y)).batch(_BATCH)
+    long_epoch = batches.training_batches(x, y, _BATCH, seed=0)
+    naive, untuned, longest, trained = (_model() for _ in range(4))
+    trained.compile(
+        optimizer=trained.optimizer,
+        loss=trained.loss,
+        jit_compile=False,
+        steps_per_execution=100,
+    )
+    refined = _model()
+    quiet = {"verbose": 0, "shuffle": False}
+    epochs = _STEPS // per_epoch
+    seconds = side_by_side(
+        {
+            "refine": lambda: tfr.refine(
+                refined, x, y, num_members=_MEMBERS, variance_ratios=_RATIOS,
+                steps=_STEPS, batch_size=_BATCH, seed=0, verbose=0,
+            ),
+            "longer refine": lambda: tfr.refine(
+                refined, x, y, num_members=_MEMBERS, variance_ratios=_RATIOS,
+                steps=6 * _STEPS, batch_size=_BATCH, seed=0, verbose=0,
+            ),
+            "fit": lambda: naive.fit(
+                x, y, batch_size=_BATCH, epochs=epochs, verbose=0
+            ),
+            "fit, tuner off": lambda: untuned.fit(
+                short.with_options(options), epochs=epochs, **quiet
+            ),
+            "fit, one epoch": lambda: longest.fit(
+                long_epoch, steps_per_epoch=_STEPS, **quiet
+            ),
+            "train": lambda: trained.fit(
+                long_epoch, steps_per_epoch=_TRAIN_STEPS, **quiet
+            ),
+        },
+        rounds=3,
+    )  # fmt: skip
+    jobs = _MEMBERS * len(_RATIOS)
+    member_steps = jobs * _STEPS
+    # What is left of two runs' difference is steps alone, without tracing.
+    steps_only = (seconds["longer refine"] - seconds["refine"]) / 5
+    print(f"{jobs} jobs of {_STEPS} steps; seconds, and times our own:")
+    print(f"  refine, everything      {seconds['refine']:8.2f} s")
+    per_step = steps_only / member_steps * 1e3
+    print(f"  refine, its steps alone {steps_only:8.2f} s", end="")
+    print(f"   {per_step:.3f} ms per member and step")
+    for name in ("fit", "fit, tuner off", "fit, one epoch"):
+        total = seconds[name] * jobs
+        print(f"  {name:24s}{total:8.2f} s{total / seconds['refine']:8.1f}x"
+              f" everything{total / steps_only:8.1f}x steps")  # fmt: skip
+    training = seconds["train"] / _TRAIN_STEPS * 30000
+    print(f"30000 steps of mean-field training: {training:.1f} s; refinement "
+          f"costs {seconds['refine'] / training:.2f} of it")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
