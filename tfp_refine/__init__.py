@@ -9,6 +9,7 @@ if _keras.backend.backend() != "tensorflow":
         f"Received: backend '{_keras.backend.backend()}'"
     )
 
+from tfp_refine import arguments
 from tfp_refine import datasets
 from tfp_refine import layers
 from tfp_refine import losses
@@ -29,6 +30,7 @@ __all__ = [
     "RefinedEnsemble",
     "RefinementCallback",
     "__version__",
+    "arguments",
     "datasets",
     "layers",
     "losses",

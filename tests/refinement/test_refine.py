@@ -8,14 +8,6 @@ from tfp_refine import layers
 from tfp_refine import refinement
 from tfp_refine import stateless
 
-_QUICK = {"num_members": 3, "steps": 12, "variance_ratios": (0.7, 0.5)}
-
-
-def _refine(model, x, y, **options):
-    return refinement.refine(
-        model, x, y, **{**_QUICK, "seed": 5, "verbose": 0, **options}
-    )
-
 
 @pytest.fixture(scope="module")
 def problem():
@@ -24,11 +16,7 @@ def problem():
 
 @pytest.fixture(scope="module")
 def ensemble(problem):
-    return _refine(problem.model(), problem.x, problem.y)
-
-
-def _params(ensemble):
-    return np.stack(ensemble.posterior, axis=1)
+    return linear_gaussian.refine(problem.model(), problem.x, problem.y)
 
 
 # What refinement is for.
@@ -37,7 +25,7 @@ def _params(ensemble):
 @pytest.fixture(scope="module")
 def refined(problem):
     """A refinement of enough members for their averages to mean something."""
-    return _refine(
+    return linear_gaussian.refine(
         problem.model(),
         problem.x,
         problem.y,
@@ -101,7 +89,7 @@ def test_model_is_not_changed(problem):
     model = problem.model()
     model.fit(problem.x, problem.y, verbose=0)
     before = [np.array(v) for v in model.variables]
-    _refine(model, problem.x, problem.y)
+    linear_gaussian.refine(model, problem.x, problem.y)
     for variable, value in zip(model.variables, before, strict=True):
         np.testing.assert_array_equal(variable, value)
 
@@ -114,7 +102,7 @@ def test_deterministic_weights_and_batch_statistics_are_frozen(problem):
     model = keras.Model(inputs, keras.layers.Dropout(0.5)(hidden))
     model.compile(loss="mse")
     model.fit(problem.x, problem.y, epochs=2, verbose=0)
-    member = _refine(model, problem.x, problem.y).member(1)
+    member = linear_gaussian.refine(model, problem.x, problem.y).member(1)
     variational = model.layers[3].weights
     for old, new in zip(model.weights, member.weights, strict=True):
         is_variational = any(old is weight for weight in variational)
@@ -125,22 +113,32 @@ def test_deterministic_weights_and_batch_statistics_are_frozen(problem):
 
 
 def test_seed_fixes_everything(problem, ensemble):
-    again = _refine(problem.model(), problem.x, problem.y)
-    np.testing.assert_array_equal(_params(again), _params(ensemble))
+    again = linear_gaussian.refine(problem.model(), problem.x, problem.y)
+    np.testing.assert_array_equal(
+        linear_gaussian.params(again), linear_gaussian.params(ensemble)
+    )
     np.testing.assert_array_equal(again.elbo_aux, ensemble.elbo_aux)
-    other = _refine(problem.model(), problem.x, problem.y, seed=6)
-    assert not np.any(_params(other) == _params(ensemble))
+    other = linear_gaussian.refine(
+        problem.model(), problem.x, problem.y, seed=6
+    )
+    assert not np.any(
+        linear_gaussian.params(other) == linear_gaussian.params(ensemble)
+    )
 
 
 def test_member_computed_alone_is_the_same_bit_for_bit(problem, ensemble):
-    alone = _refine(problem.model(), problem.x, problem.y, members=(2,))
-    np.testing.assert_array_equal(_params(alone)[0], _params(ensemble)[2])
+    alone = linear_gaussian.refine(
+        problem.model(), problem.x, problem.y, members=(2,)
+    )
+    np.testing.assert_array_equal(
+        linear_gaussian.params(alone)[0], linear_gaussian.params(ensemble)[2]
+    )
     np.testing.assert_array_equal(alone.elbo_aux[0], ensemble.elbo_aux[2])
     assert alone.history["members"].tolist() == [2]
 
 
 def test_members_differ(ensemble):
-    params = _params(ensemble)
+    params = linear_gaussian.params(ensemble)
     assert len(np.unique(params[:, 0, 0])) == 3
     assert len(np.unique(ensemble.history["cost"][:, 0])) == 3
 
@@ -150,16 +148,22 @@ def test_members_differ(ensemble):
 
 def test_dataset_and_arrays_give_the_same(problem, ensemble):
     dataset = tf.data.Dataset.from_tensor_slices((problem.x, problem.y))
-    from_dataset = _refine(problem.model(), dataset.batch(7), None)
-    np.testing.assert_array_equal(_params(from_dataset), _params(ensemble))
+    from_dataset = linear_gaussian.refine(
+        problem.model(), dataset.batch(7), None
+    )
+    np.testing.assert_array_equal(
+        linear_gaussian.params(from_dataset), linear_gaussian.params(ensemble)
+    )
 
 
 def test_loss_may_be_given(problem, ensemble):
     model = problem.model()
     loss = model.loss
     model.compile(loss="mae")
-    given = _refine(model, problem.x, problem.y, loss=loss)
-    np.testing.assert_array_equal(_params(given), _params(ensemble))
+    given = linear_gaussian.refine(model, problem.x, problem.y, loss=loss)
+    np.testing.assert_array_equal(
+        linear_gaussian.params(given), linear_gaussian.params(ensemble)
+    )
 
 
 def test_classifier_with_a_loss_by_name(rng):
@@ -173,7 +177,7 @@ def test_classifier_with_a_loss_by_name(rng):
         ]
     )
     model.compile(loss="sparse_categorical_crossentropy")
-    ensemble = _refine(model, x, y)
+    ensemble = linear_gaussian.refine(model, x, y)
     assert ensemble.predict(x).shape == (3, 40, 2)
 
 
@@ -193,7 +197,7 @@ def test_subclassed_model_with_named_inputs(problem, tmp_path):
     x = {"a": problem.x, "b": problem.x[:, :1]}
     model(keras.tree.map_structure(keras.ops.convert_to_tensor, x))
     model.compile(loss="mse")
-    ensemble = _refine(model, x, problem.y)
+    ensemble = linear_gaussian.refine(model, x, problem.y)
     draws = ensemble.predict(x, seed=1)
     assert draws.shape == (3, 20, 1)
     ensemble.save(tmp_path)
@@ -203,7 +207,7 @@ def test_subclassed_model_with_named_inputs(problem, tmp_path):
 
 def test_mini_batches_find_what_full_batches_find(problem):
     full, mini = (
-        _refine(
+        linear_gaussian.refine(
             problem.model(),
             problem.x,
             problem.y,
@@ -224,14 +228,14 @@ def test_mini_batches_find_what_full_batches_find(problem):
 def test_fresh_seed_is_drawn_and_differs(problem):
     options = {"seed": None, "steps": 1, "variance_ratios": (0.5,)}
     first, second = (
-        _refine(problem.model(), problem.x, problem.y, **options)
+        linear_gaussian.refine(problem.model(), problem.x, problem.y, **options)
         for _ in range(2)
     )
     assert not np.any(first.posterior.loc == second.posterior.loc)
 
 
 def test_progress_bar_shows_the_bound(problem, capsys):
-    _refine(problem.model(), problem.x, problem.y, verbose=1)
+    linear_gaussian.refine(problem.model(), problem.x, problem.y, verbose=1)
     assert "24/24" in capsys.readouterr().out.replace("\x1b[1m", "")
 
 

@@ -7,15 +7,6 @@ import tensorflow as tf
 
 from tests.support import linear_gaussian
 from tfp_refine import layers
-from tfp_refine import refinement
-
-_QUICK = {"num_members": 3, "steps": 12, "variance_ratios": (0.7, 0.5)}
-
-
-def _refine(model, x, y, **options):
-    return refinement.refine(
-        model, x, y, **{**_QUICK, "seed": 5, "verbose": 0, **options}
-    )
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +44,7 @@ def test_bad_data_is_refused_before_any_work(problem, x, y, message):
     x = problem.x if x is None else x(problem.x)
     y = problem.y if y is None else y(problem.y)
     with pytest.raises(ValueError, match=message):
-        _refine(problem.model(), x, y)
+        linear_gaussian.refine(problem.model(), x, y)
 
 
 @pytest.mark.parametrize(
@@ -70,12 +61,12 @@ def test_bad_data_is_refused_before_any_work(problem, x, y, message):
 )
 def test_bad_options_are_refused_before_any_work(problem, options, message):
     with pytest.raises(ValueError, match=message):
-        _refine(problem.model(), problem.x, problem.y, **options)
+        linear_gaussian.refine(problem.model(), problem.x, problem.y, **options)
 
 
 def test_checkpoint_needs_a_seed(problem, tmp_path):
     with pytest.raises(ValueError, match="`checkpoint_dir` needs a `seed`"):
-        _refine(
+        linear_gaussian.refine(
             problem.model(), problem.x, problem.y,
             checkpoint_dir=tmp_path, seed=None,
         )  # fmt: skip
@@ -84,7 +75,7 @@ def test_checkpoint_needs_a_seed(problem, tmp_path):
 def test_folder_that_cannot_be_written_is_refused(problem, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match="`checkpoint_dir` must be a folder"):
-        _refine(
+        linear_gaussian.refine(
             problem.model(), problem.x, problem.y,
             checkpoint_dir=tmp_path / "file" / "below",
         )  # fmt: skip
@@ -94,11 +85,11 @@ def test_models_that_cannot_be_refined_are_refused(problem):
     dense = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     dense.compile(loss="mse")
     with pytest.raises(ValueError, match="no variational layers"):
-        _refine(dense, problem.x, problem.y)
+        linear_gaussian.refine(dense, problem.x, problem.y)
     unbuilt = keras.Sequential([layers.DenseFlipout(1)])
     unbuilt.compile(loss="mse")
     with pytest.raises(ValueError, match="not built"):
-        _refine(unbuilt, problem.x, problem.y)
+        linear_gaussian.refine(unbuilt, problem.x, problem.y)
     inputs = keras.Input((2,))
     no_prior = keras.Model(
         inputs,
@@ -106,17 +97,17 @@ def test_models_that_cannot_be_refined_are_refused(problem):
     )
     no_prior.compile(loss="mse")
     with pytest.raises(ValueError, match="kernel_loc' has no prior"):
-        _refine(no_prior, problem.x, problem.y)
+        linear_gaussian.refine(no_prior, problem.x, problem.y)
     uncompiled = keras.Model(inputs, layers.DenseFlipout(1)(inputs))
     with pytest.raises(ValueError, match="compile the model with a loss"):
-        _refine(uncompiled, problem.x, problem.y)
+        linear_gaussian.refine(uncompiled, problem.x, problem.y)
     broken = problem.model()
     broken.layers[-1].variational_weights[0].loc.assign([[np.nan], [0.0]])
     with pytest.raises(ValueError, match="posterior .* must be finite"):
-        _refine(broken, problem.x, problem.y)
+        linear_gaussian.refine(broken, problem.x, problem.y)
 
 
 def test_endless_dataset_is_refused(problem):
     dataset = tf.data.Dataset.from_tensors((problem.x, problem.y)).repeat()
     with pytest.raises(ValueError, match="must be finite"):
-        _refine(problem.model(), dataset, None)
+        linear_gaussian.refine(problem.model(), dataset, None)

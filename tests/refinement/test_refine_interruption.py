@@ -5,16 +5,7 @@ import numpy as np
 import pytest
 
 from tests.support import linear_gaussian
-from tfp_refine import refinement
 from tfp_refine.refinement import run as run_lib
-
-_QUICK = {"num_members": 3, "steps": 12, "variance_ratios": (0.7, 0.5)}
-
-
-def _refine(model, x, y, **options):
-    return refinement.refine(
-        model, x, y, **{**_QUICK, "seed": 5, "verbose": 0, **options}
-    )
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +15,7 @@ def problem():
 
 @pytest.fixture(scope="module")
 def ensemble(problem):
-    return _refine(problem.model(), problem.x, problem.y)
-
-
-def _params(ensemble):
-    return np.stack(ensemble.posterior, axis=1)
+    return linear_gaussian.refine(problem.model(), problem.x, problem.y)
 
 
 # Interruption.
@@ -56,13 +43,19 @@ def test_interrupted_work_ends_with_the_same_numbers(
     options = {"checkpoint_dir": tmp_path / "new" / "folder"}
     if reports < 12:  # a run of two auxiliary variables has 12 reports
         with pytest.raises(_Interrupt):
-            _refine(problem.model(), problem.x, problem.y, **options)
+            linear_gaussian.refine(
+                problem.model(), problem.x, problem.y, **options
+            )
     else:
-        _refine(problem.model(), problem.x, problem.y, **options)
+        linear_gaussian.refine(problem.model(), problem.x, problem.y, **options)
     left[0] = -1  # endless
-    resumed = _refine(problem.model(), problem.x, problem.y, **options)
+    resumed = linear_gaussian.refine(
+        problem.model(), problem.x, problem.y, **options
+    )
     assert -left[0] - 1 == max(0, 12 - reports)  # nothing was done twice
-    np.testing.assert_array_equal(_params(resumed), _params(ensemble))
+    np.testing.assert_array_equal(
+        linear_gaussian.params(resumed), linear_gaussian.params(ensemble)
+    )
     assert ensemble.history.keys() == resumed.history.keys()
     for name, value in ensemble.history.items():
         np.testing.assert_array_equal(resumed.history[name], value)
@@ -80,10 +73,12 @@ def test_interrupted_work_ends_with_the_same_numbers(
 def test_checkpoint_of_another_refinement_is_refused(
     problem, tmp_path, change, message
 ):
-    _refine(problem.model(), problem.x, problem.y, checkpoint_dir=tmp_path)
+    linear_gaussian.refine(
+        problem.model(), problem.x, problem.y, checkpoint_dir=tmp_path
+    )
     factor = change.pop("x", 1.0)
     with pytest.raises(ValueError, match=f"another refinement.*{message}"):
-        _refine(
+        linear_gaussian.refine(
             problem.model(), factor * problem.x, problem.y,
             checkpoint_dir=tmp_path, **change,
         )  # fmt: skip
@@ -91,10 +86,12 @@ def test_checkpoint_of_another_refinement_is_refused(
 
 def test_checkpoint_of_another_posterior_is_refused(problem, tmp_path):
     model = problem.model()
-    _refine(model, problem.x, problem.y, checkpoint_dir=tmp_path)
+    linear_gaussian.refine(model, problem.x, problem.y, checkpoint_dir=tmp_path)
     model.layers[-1].variational_weights[0].assign(scale=[[0.1], [0.1]])
     with pytest.raises(ValueError, match="differ in posterior"):
-        _refine(model, problem.x, problem.y, checkpoint_dir=tmp_path)
+        linear_gaussian.refine(
+            model, problem.x, problem.y, checkpoint_dir=tmp_path
+        )
 
 
 # Failure of a member.
@@ -111,16 +108,20 @@ def test_diverged_member_is_reported_and_left_out(problem):
     weight.assign(scale=[[1.0], [1.0]])
     options = {"loss": loss, "num_members": 8, "learning_rate": 1e-5}
     with pytest.warns(RuntimeWarning, match=r"[1-7] of 8 members diverged"):
-        ensemble = _refine(model, problem.x, problem.y, **options)
+        ensemble = linear_gaussian.refine(
+            model, problem.x, problem.y, **options
+        )
     assert 1 <= ensemble.num_members < 8
     assert np.all(np.isfinite(ensemble.elbo_aux))
     assert np.all(np.isfinite(ensemble.predict(problem.x)))
     members = ensemble.history["members"]
     assert len(members) == ensemble.num_members
-    alone = _refine(
+    alone = linear_gaussian.refine(
         model, problem.x, problem.y, **{**options, "members": members[:1]}
     )
-    np.testing.assert_array_equal(_params(alone)[0], _params(ensemble)[0])
+    np.testing.assert_array_equal(
+        linear_gaussian.params(alone)[0], linear_gaussian.params(ensemble)[0]
+    )
 
 
 def test_divergence_of_all_members_is_an_error(problem):
@@ -128,20 +129,24 @@ def test_divergence_of_all_members_is_an_error(problem):
         return y_pred[:, 0] * np.nan
 
     with pytest.raises(FloatingPointError, match="member 0: .*step 0"):
-        _refine(problem.model(), problem.x, problem.y, loss=loss)
+        linear_gaussian.refine(problem.model(), problem.x, problem.y, loss=loss)
 
 
 def test_worse_posterior_is_undone_unless_told_otherwise(problem):
     options = {"learning_rate": 5.0, "steps": 3, "variance_ratios": (0.7,)}
-    kept = _refine(problem.model(), problem.x, problem.y, **options)
+    kept = linear_gaussian.refine(
+        problem.model(), problem.x, problem.y, **options
+    )
     assert not np.any(kept.history["kept"])
-    alone = _refine(
+    alone = linear_gaussian.refine(
         problem.model(), problem.x, problem.y, keep_better=False, **options
     )
     assert np.all(alone.elbo_aux < kept.elbo_aux - 10)
     # Undone means: as conditioned, which does not depend on the rate.
-    gentle = _refine(
+    gentle = linear_gaussian.refine(
         problem.model(), problem.x, problem.y,
         **{**options, "learning_rate": 1e-9},
     )  # fmt: skip
-    np.testing.assert_allclose(_params(kept), _params(gentle), rtol=1e-5)
+    np.testing.assert_allclose(
+        linear_gaussian.params(kept), linear_gaussian.params(gentle), rtol=1e-5
+    )

@@ -5,14 +5,14 @@ import pytest
 
 from tests.structure import build_file
 
-LEVEL_0 = {"datasets", "math", "plotting", "version"}
+LEVEL_0 = {"arguments", "datasets", "math", "plotting", "version"}
 LEVEL_1 = {
     "bijectors": {"math"},
-    "layers": {"math", "regularizers"},
-    "losses": {"math"},
+    "layers": {"arguments", "math", "regularizers"},
+    "losses": {"arguments", "math"},
     "metrics": {"math"},
-    "regularizers": {"math"},
-    "stateless": {"math"},
+    "regularizers": {"arguments", "math"},
+    "stateless": {"arguments", "math"},
 }
 LEVEL_2 = {
     "baselines",

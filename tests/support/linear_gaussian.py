@@ -5,6 +5,7 @@ import numpy as np
 
 from tfp_refine import layers
 from tfp_refine import losses
+from tfp_refine import refinement
 from tfp_refine import regularizers
 
 
@@ -72,3 +73,25 @@ class LinearGaussian:
         loc, scale = self.mean_field()
         dense.variational_weights[0].assign(loc, scale)
         return model
+
+
+def refine(model, x, y, **options):
+    """Refines a model quickly, with a fixed seed, unless told otherwise."""
+    return refinement.refine(
+        model,
+        x,
+        y,
+        **{
+            "num_members": 3,
+            "steps": 12,
+            "variance_ratios": (0.7, 0.5),
+            "seed": 5,
+            "verbose": 0,
+            **options,
+        },
+    )
+
+
+def params(ensemble):
+    """Returns the members' means and scales, `[M, 2, W]`."""
+    return np.stack(ensemble.posterior, axis=1)

@@ -1,10 +1,8 @@
 """A learned observation noise that does not depend on the inputs."""
 
-import math
-import numbers
-
 import keras
 
+from tfp_refine import arguments
 from tfp_refine.math import softplus
 
 
@@ -42,15 +40,7 @@ class HomoscedasticNoise(keras.layers.Layer):
 
     def __init__(self, initial_scale=1.0, **kwargs):
         super().__init__(**kwargs)
-        if (
-            not isinstance(initial_scale, numbers.Real)
-            or not 0 < initial_scale < math.inf
-        ):
-            raise ValueError(
-                "`initial_scale` must be a positive finite number. "
-                f"Received: initial_scale={initial_scale!r}"
-            )
-        self.initial_scale = float(initial_scale)
+        self.initial_scale = arguments.positive("initial_scale", initial_scale)
         self.supports_masking = True
 
     def build(self, input_shape):

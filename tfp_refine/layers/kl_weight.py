@@ -1,8 +1,8 @@
 """The factor with which a layer's KL divergence enters the loss."""
 
-import numbers
-
 import keras
+
+from tfp_refine import arguments
 
 
 class KLWeight:
@@ -29,16 +29,9 @@ class KLWeight:
 
     @num_train_examples.setter
     def num_train_examples(self, value):
-        if value is not None and (
-            not isinstance(value, numbers.Integral)
-            or isinstance(value, bool)
-            or value < 1
-        ):
-            raise ValueError(
-                "`num_train_examples` must be a positive integer. "
-                f"Received: num_train_examples={value!r}"
-            )
-        self._num_train_examples = None if value is None else int(value)
+        if value is not None:
+            value = arguments.positive_integer("num_train_examples", value)
+        self._num_train_examples = value
         if value is not None and self._divisor is not None:
             self._divisor.assign(float(value))
 

@@ -1,10 +1,8 @@
 """The mean-field family of weight posteriors."""
 
-import math
-import numbers
-
 import keras
 
+from tfp_refine import arguments
 from tfp_refine.layers import variational_weight
 from tfp_refine.math import softplus
 
@@ -28,16 +26,7 @@ class MeanFieldPosterior:
     """
 
     def __init__(self, initial_scale=1e-3):
-        if (
-            not isinstance(initial_scale, numbers.Real)
-            or not math.isfinite(initial_scale)
-            or initial_scale <= 0
-        ):
-            raise ValueError(
-                "`initial_scale` must be a positive finite number. "
-                f"Received: initial_scale={initial_scale!r}"
-            )
-        self.initial_scale = float(initial_scale)
+        self.initial_scale = arguments.positive("initial_scale", initial_scale)
 
     def build(
         self, add_weight, name, shape, initializer, constraint, regularizer

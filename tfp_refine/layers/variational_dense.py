@@ -2,6 +2,7 @@
 
 import keras
 
+from tfp_refine import arguments
 from tfp_refine.layers import variational_layer
 
 
@@ -11,12 +12,8 @@ class VariationalDense(variational_layer.VariationalLayer):
     channel_axis = -1
 
     def __init__(self, units, activation=None, use_bias=True, **kwargs):
-        if not isinstance(units, int) or units <= 0:
-            raise ValueError(
-                f"`units` must be a positive integer. Received: units={units!r}"
-            )
         super().__init__(activation=activation, use_bias=use_bias, **kwargs)
-        self.units = units
+        self.units = arguments.positive_integer("units", units)
         self.input_spec = keras.layers.InputSpec(min_ndim=2)
 
     def build(self, input_shape):

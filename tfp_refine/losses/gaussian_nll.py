@@ -1,10 +1,8 @@
 """Negative log likelihood of a Gaussian with known noise."""
 
-import math
-import numbers
-
 import keras
 
+from tfp_refine import arguments
 from tfp_refine.losses import gaussian_loss
 
 
@@ -32,12 +30,7 @@ class GaussianNLL(gaussian_loss.GaussianLoss):
 
     def __init__(self, scale=1.0, name="gaussian_nll", **kwargs):
         super().__init__(name=name, **kwargs)
-        if not isinstance(scale, numbers.Real) or not 0 < scale < math.inf:
-            raise ValueError(
-                "`scale` must be a positive finite number. "
-                f"Received: scale={scale!r}"
-            )
-        self.scale = float(scale)
+        self.scale = arguments.positive("scale", scale)
 
     def loc_and_scale(self, outputs):
         loc = keras.ops.convert_to_tensor(outputs)

@@ -4,6 +4,7 @@ import math
 import numbers
 from typing import NamedTuple
 
+from tfp_refine import arguments
 from tfp_refine.math import variance_schedule
 
 LEARNING_RATE_DECAYS = ("constant", "cosine", "linear")
@@ -81,23 +82,7 @@ def check(
     Raises:
         ValueError: If an argument is invalid.
     """
-    counts["num_members"] = num_members
-    for name, value in counts.items():
-        if not _is_integer(value) or value < 1:
-            raise ValueError(
-                f"`{name}` must be a positive integer. "
-                f"Received: {name}={value!r}"
-            )
-    del counts["num_members"]
-    if (
-        not isinstance(learning_rate, numbers.Real)
-        or not math.isfinite(learning_rate)
-        or learning_rate <= 0
-    ):
-        raise ValueError(
-            "`learning_rate` must be a positive finite number. "
-            f"Received: learning_rate={learning_rate!r}"
-        )
+    num_members = arguments.positive_integer("num_members", num_members)
     if learning_rate_decay not in LEARNING_RATE_DECAYS:
         raise ValueError(
             f"`learning_rate_decay` must be one of {LEARNING_RATE_DECAYS}. "
@@ -106,11 +91,14 @@ def check(
     return Settings(
         members=_members(num_members, members),
         variance_ratios=variance_schedule.check_ratios(variance_ratios),
-        learning_rate=float(learning_rate),
+        learning_rate=arguments.positive("learning_rate", learning_rate),
         learning_rate_decay=learning_rate_decay,
         keep_better=bool(keep_better),
         seed=seed,
-        **{name: int(value) for name, value in counts.items()},
+        **{
+            name: arguments.positive_integer(name, value)
+            for name, value in counts.items()
+        },
     )
 
 

@@ -2,9 +2,9 @@
 
 import keras
 
+from tfp_refine import arguments
 from tfp_refine.math import gaussian
 from tfp_refine.math import softplus
-from tfp_refine.regularizers import checks
 from tfp_refine.regularizers import kl_regularizer
 
 
@@ -32,7 +32,7 @@ class EmpiricalBayesKL(kl_regularizer.KLRegularizer):
 
     def __init__(self, closed_form=False, initial_prior_scale=1.0):
         self.closed_form = bool(closed_form)
-        self.initial_prior_scale = checks.positive(
+        self.initial_prior_scale = arguments.positive(
             "initial_prior_scale", initial_prior_scale
         )
 

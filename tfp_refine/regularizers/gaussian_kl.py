@@ -2,8 +2,8 @@
 
 import keras
 
+from tfp_refine import arguments
 from tfp_refine.math import gaussian
-from tfp_refine.regularizers import checks
 from tfp_refine.regularizers import kl_regularizer
 
 
@@ -28,7 +28,7 @@ class GaussianKL(kl_regularizer.KLRegularizer):
     """
 
     def __init__(self, prior_scale=1.0):
-        self.prior_scale = checks.positive("prior_scale", prior_scale)
+        self.prior_scale = arguments.positive("prior_scale", prior_scale)
 
     def prior(self, loc, scale, prior_weights=()):
         scale = keras.ops.convert_to_tensor(self.prior_scale, dtype=loc.dtype)

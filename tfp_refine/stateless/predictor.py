@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine import arguments
 from tfp_refine.stateless import arrays
 from tfp_refine.stateless import program
 from tfp_refine.stateless import seeds
@@ -44,8 +45,8 @@ class Predictor:
         Raises:
             ValueError: If an argument is invalid.
         """
-        _check_positive("num_samples", num_samples)
-        _check_positive("batch_size", batch_size)
+        arguments.positive_integer("num_samples", num_samples)
+        arguments.positive_integer("batch_size", batch_size)
         seed = seeds.check(seed)
         x = arrays.inputs(x)
         self._check(x)
@@ -111,17 +112,6 @@ class Predictor:
             tf.range(tf.shape(keys)[0]),
             fn_output_signature=specs,
             parallel_iterations=os.cpu_count(),
-        )
-
-
-def _check_positive(name, value):
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | np.integer)
-        or value < 1
-    ):
-        raise ValueError(
-            f"`{name}` must be a positive integer. Received: {name}={value!r}"
         )
 
 
