@@ -30,15 +30,15 @@ def _run(*arguments):
     )
 
 
-def _without_times(results):
+def _results(results):
     if isinstance(results, dict):
         return {
-            key: _without_times(value)
+            key: _results(value)
             for key, value in results.items()
-            if "seconds" not in key
+            if "seconds" not in key and key != "output_dir"
         }
     if isinstance(results, list):
-        return [_without_times(value) for value in results]
+        return [_results(value) for value in results]
     return results
 
 
@@ -106,7 +106,7 @@ def test_killed_run_ends_with_the_same_numbers(finished, tmp_path):
     assert not (tmp_path / "results.json").exists()
     assert _run(f"--output_dir={tmp_path}").returncode == 0
     one, other = (
-        _without_times(json.loads((folder / "results.json").read_text()))
+        _results(json.loads((folder / "results.json").read_text()))
         for folder in (directory, tmp_path)
     )
     assert one == other
@@ -125,6 +125,8 @@ def test_killed_run_ends_with_the_same_numbers(finished, tmp_path):
         (["--no_such_flag"], "Unknown command line flag"),
         (["stray"], "Unknown arguments: stray"),
         (["--steps=0"], "steps"),
+        (["--initial_scale=0"], "`initial_scale`"),
+        (["--num_samples=10"], "multiple of --num_members"),
     ],
 )
 def test_wrong_flags_are_explained_without_a_stack_trace(
@@ -136,6 +138,35 @@ def test_wrong_flags_are_explained_without_a_stack_trace(
     text = process.stderr + process.stdout
     assert "Traceback" not in text
     assert re.search(message, text)
+
+
+def test_methods_and_splits_can_be_added_later(finished, tmp_path):
+    directory, _ = finished
+    run = [f"--output_dir={tmp_path}"]
+    assert _run(*run, "--method=vi", "--splits=1").returncode == 0
+    assert _run(*run).returncode == 0
+    one, other = (
+        json.loads((folder / "results.json").read_text())["metrics"]
+        for folder in (directory, tmp_path)
+    )
+    assert one == other
+
+
+def test_data_that_changed_is_noticed(tmp_path):
+    folder = tmp_path / "data" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "index_features.txt").write_text("0\n")
+    (folder / "index_target.txt").write_text("1\n")
+    for slope, code in ((1.0, 0), (2.0, 1)):
+        rows = [f"{x} {slope * x}" for x in range(20)]
+        (folder / "data.txt").write_text("\n".join(rows))
+        process = _run(
+            "--dataset=mine", f"--data_dir={tmp_path / 'data'}",
+            f"--output_dir={tmp_path / 'out'}", "--method=vi",
+            "--train_steps=10",
+        )  # fmt: skip
+        assert process.returncode == code, process.stderr
+    assert "--data: " in process.stderr
 
 
 def test_output_folder_of_other_flags_is_refused(finished):

@@ -19,8 +19,9 @@ def test_each_example_has_the_normal_log_density_of_its_targets(
 ):
     y_true, y_pred = rng.normal(size=(2, *shape))
     found = make(scale=scale, reduction=None)(y_true, y_pred)
-    expected = -stats.norm(y_pred, scale).logpdf(y_true).sum(axis=-1)
-    assert found.shape == shape[:-1]
+    log_prob = stats.norm(y_pred, scale).logpdf(y_true)
+    expected = -log_prob.reshape(7, -1).sum(axis=-1)
+    assert found.shape == (7,)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 

@@ -95,3 +95,39 @@ def test_kl_of_the_original_prior_is_still_in_the_losses(problem):
     callback.set_model(model)
     callback.on_train_end()
     assert float(keras.ops.sum(model.losses)) == before
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_callback_continues_from_its_checkpoint(problem, tmp_path, built):
+    def run():
+        keras.utils.set_random_seed(2)
+        dense = tfr.layers.DenseFlipout(1, num_train_examples=20, seed=1)
+        inputs = [keras.Input((2,))] if built else []
+        model = keras.Sequential([*inputs, dense])
+        model.compile(loss="mse")
+        callback = tfr.RefinementCallback(
+            problem.x, problem.y, checkpoint_dir=tmp_path, **_OPTIONS
+        )
+        model.fit(
+            problem.x, problem.y, verbose=0, shuffle=False,
+            callbacks=[callback],
+        )  # fmt: skip
+        return callback.ensemble
+
+    first, again = run(), run()
+    np.testing.assert_array_equal(first.posterior, again.posterior)
+
+
+def test_last_in_the_list_it_refines_what_early_stopping_restores(problem):
+    model = problem.model()
+    stopping = keras.callbacks.EarlyStopping(
+        "loss", patience=1, restore_best_weights=True
+    )
+    callback = tfr.RefinementCallback(problem.x, problem.y, **_OPTIONS)
+    model.optimizer.learning_rate = 0.5  # the loss rises
+    model.fit(
+        problem.x, problem.y, epochs=5, verbose=0,
+        callbacks=[stopping, callback],
+    )  # fmt: skip
+    direct = tfr.refine(model, problem.x, problem.y, **_OPTIONS)
+    np.testing.assert_array_equal(callback.ensemble.posterior, direct.posterior)

@@ -39,5 +39,5 @@ def test_elbo_uses_the_prior_as_it_stands():
 
 def test_elbo_needs_draws():
     problem = linear_gaussian.LinearGaussian()
-    with pytest.raises(ValueError, match="num_eval_samples"):
+    with pytest.raises(ValueError, match="num_samples"):
         refinement.elbo(problem.model(), problem.x, problem.y, num_samples=0)

@@ -5,13 +5,13 @@ import tensorflow as tf
 
 from tests.support import linear_gaussian
 from tests.support import statistics
-from tfp_refine import stateless
 from tfp_refine.refinement import engine as engine_lib
+from tfp_refine.refinement import problem as problem_lib
 from tfp_refine.refinement import progress as progress_lib
 from tfp_refine.refinement import settings as settings_lib
 
 
-def _setup(problem, model=None, loss=None, **overrides):
+def _setup(linear, model=None, loss=None, **overrides):
     settings = settings_lib.check(
         **{
             "num_members": 3,
@@ -28,21 +28,12 @@ def _setup(problem, model=None, loss=None, **overrides):
             **overrides,
         }
     )
-    model = model or problem.model()
-    layout = stateless.WeightLayout(model)
-    forward = stateless.Forward(model, layout)
-    x, y, num_examples = stateless.arrays.examples(problem.x, problem.y)
-    engine = engine_lib.Engine(
-        forward,
-        forward.other_values(),
-        loss or model.loss,
-        x,
-        y,
-        num_examples,
-        settings,
+    problem = problem_lib.Problem(
+        model or linear.model(), linear.x, linear.y, loss
     )
+    engine = engine_lib.Engine(problem, settings)
     progress = progress_lib.Progress.begin(
-        layout.params(), layout.prior(), settings
+        problem.params, problem.prior, settings
     )
     return engine, progress
 
@@ -106,6 +97,7 @@ def test_an_epoch_visits_each_example_at_most_once(batch_size):
         num_members=1,
         batch_size=batch_size,
     )
+    seen.clear()  # what the checks looked at
     per_epoch = 20 // batch_size
     # In two calls, of which the second starts within an epoch.
     for begin, end in ((0, per_epoch + 1), (per_epoch + 1, 2 * per_epoch)):

@@ -229,3 +229,19 @@ def test_model_that_cannot_be_copied_still_predicts(problem, tmp_path):
     assert ensemble.predict(problem.x).shape == (2, 20, 1)
     with pytest.raises(ValueError, match="`get_config`"):
         ensemble.save(tmp_path)
+
+
+def test_loss_that_is_not_registered_does_not_stop_loading(problem, tmp_path):
+    def mine(y_true, y_pred):
+        return keras.ops.square(y_true - y_pred)[:, 0]
+
+    model = problem.model()
+    model.compile(loss=mine)
+    ensemble = tfr.refine(
+        model, problem.x, problem.y, num_members=2, steps=1, seed=1, verbose=0
+    )
+    ensemble.save(tmp_path)
+    loaded = tfr.RefinedEnsemble.load(tmp_path)
+    np.testing.assert_array_equal(
+        loaded.predict(problem.x, seed=1), ensemble.predict(problem.x, seed=1)
+    )

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from tests.support import linear_gaussian
 from tfp_refine import layers
+from tfp_refine import losses
 from tfp_refine import refinement
 from tfp_refine import stateless
 
@@ -144,6 +145,34 @@ def test_members_differ(ensemble):
 
 
 # Ways to give model and data.
+
+
+@pytest.mark.parametrize(
+    "policy", ["float64", "mixed_float16", "mixed_bfloat16"]
+)
+def test_every_precision_is_refined(problem, policy):
+    floatx = keras.config.floatx()
+    if policy == "float64":
+        keras.config.set_floatx("float64")
+    try:
+        inputs = keras.Input((2,))
+        layer = layers.DenseFlipout(1, num_train_examples=20, dtype=policy)
+        model = keras.Model(inputs, layer(inputs))
+        model.compile(loss=losses.GaussianNLL(0.05), jit_compile=False)
+        ensemble = linear_gaussian.refine(
+            model, problem.x, problem.y, learning_rate_decay="cosine"
+        )
+        assert np.all(np.isfinite(ensemble.elbo_aux))
+        wide = np.float64 if policy == "float64" else np.float32
+        assert ensemble.posterior.loc.dtype == wide
+    finally:
+        keras.config.set_floatx(floatx)
+
+
+def test_mean_weights_scope_does_not_reach_into_refinement(problem, ensemble):
+    with layers.mean_weights():
+        inside = linear_gaussian.refine(problem.model(), problem.x, problem.y)
+    np.testing.assert_array_equal(inside.elbo_aux, ensemble.elbo_aux)
 
 
 def test_dataset_and_arrays_give_the_same(problem, ensemble):

@@ -7,6 +7,8 @@ import tensorflow as tf
 
 from tests.support import linear_gaussian
 from tfp_refine import layers
+from tfp_refine import losses
+from tfp_refine import refinement
 
 
 @pytest.fixture(scope="module")
@@ -111,3 +113,60 @@ def test_endless_dataset_is_refused(problem):
     dataset = tf.data.Dataset.from_tensors((problem.x, problem.y)).repeat()
     with pytest.raises(ValueError, match="must be finite"):
         linear_gaussian.refine(problem.model(), dataset, None)
+
+
+def test_a_layer_that_does_not_sample_has_no_bound(problem):
+    model = problem.model()
+    model.layers[-1].sample = False
+    for compute in (linear_gaussian.refine, refinement.elbo):
+        with pytest.raises(ValueError, match="sample=False"):
+            compute(model, problem.x, problem.y)
+
+
+@pytest.mark.parametrize("how", ["frozen", "constrained"])
+def test_weights_that_may_not_move_are_refused(problem, how):
+    inputs = keras.Input((2,))
+    constraint = "non_neg" if how == "constrained" else None
+    layer = layers.DenseFlipout(1, kernel_constraint=constraint)
+    model = keras.Model(inputs, layer(inputs))
+    model.compile(loss="mse")
+    layer.trainable = how != "frozen"
+    with pytest.raises(ValueError, match="kernel_loc' is frozen or constrain"):
+        linear_gaussian.refine(model, problem.x, problem.y)
+
+
+def test_a_loss_that_fit_averages_over_positions_is_refused(problem):
+    inputs = keras.Input((3, 2))
+    model = keras.Model(inputs, layers.DenseFlipout(2)(inputs))
+    model.compile(loss="mse")
+    x = np.zeros((4, 3, 2))
+    with pytest.raises(ValueError, match="one value for each example"):
+        linear_gaussian.refine(model, x, x)
+
+
+def test_masked_outputs_are_refused(problem):
+    inputs = keras.Input((3, 2))
+    masked = keras.layers.Masking()(inputs)
+    model = keras.Model(inputs, layers.DenseFlipout(2)(masked))
+    loss = losses.GaussianNLL()
+    x = np.zeros((4, 3, 2))
+    with pytest.raises(ValueError, match="masked"):
+        linear_gaussian.refine(model, x, x, loss=loss)
+
+
+def test_another_number_of_examples_than_in_training_is_noticed(problem):
+    with pytest.warns(UserWarning, match="num_train_examples=20.*15 examples"):
+        linear_gaussian.refine(problem.model(), problem.x[:15], problem.y[:15])
+
+
+@pytest.mark.parametrize("members", [3, "ab", (1.5,)])
+def test_members_that_are_no_indices(problem, members):
+    with pytest.raises(ValueError, match="`members`"):
+        linear_gaussian.refine(
+            problem.model(), problem.x, problem.y, members=members
+        )
+
+
+def test_what_is_no_model_is_refused(problem):
+    with pytest.raises(ValueError, match="must be a keras.Model.*str"):
+        linear_gaussian.refine("model", problem.x, problem.y)

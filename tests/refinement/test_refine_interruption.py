@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from tests.support import linear_gaussian
+from tfp_refine import losses
 from tfp_refine.refinement import run as run_lib
 
 
@@ -82,6 +83,20 @@ def test_checkpoint_of_another_refinement_is_refused(
             problem.model(), factor * problem.x, problem.y,
             checkpoint_dir=tmp_path, **change,
         )  # fmt: skip
+
+
+def test_checkpoint_of_another_likelihood_is_refused(problem, tmp_path):
+    for scale in (1.0, 3.0):
+        arguments = (problem.model(), problem.x, problem.y)
+        options = {
+            "loss": losses.GaussianNLL(scale),
+            "checkpoint_dir": tmp_path,
+        }
+        if scale == 1.0:
+            linear_gaussian.refine(*arguments, **options)
+        else:
+            with pytest.raises(ValueError, match="differ in likelihood"):
+                linear_gaussian.refine(*arguments, **options)
 
 
 def test_checkpoint_of_another_posterior_is_refused(problem, tmp_path):

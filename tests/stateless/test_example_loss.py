@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 
+from tfp_refine import losses
 from tfp_refine.stateless import example_loss
 
 
@@ -55,13 +56,34 @@ def test_the_mean_squared_error_is_the_one_of_keras(y_pred, rng):
         )
 
 
-def test_axes_within_an_example_are_summed(rng):
+def test_targets_without_the_last_axis_are_not_broadcast_to_pairs(rng):
     def loss(y_true, y_pred):
         return keras.ops.square(y_true - y_pred)
 
-    y_true, y_pred = rng.normal(size=(2, 5, 4, 3)).astype("float32")
-    expected = np.sum((y_true - y_pred) ** 2, axis=(1, 2))
-    np.testing.assert_allclose(nll(loss, y_true, y_pred), expected, rtol=1e-5)
+    y_true, y_pred = rng.normal(size=(2, 5, 1)).astype("float32")
+    expected = np.square(y_true - y_pred)[:, 0]
+    for targets, outputs in (
+        (y_true, y_pred),
+        (y_true[:, 0], y_pred),
+        (y_true, y_pred[:, 0]),
+    ):
+        found = nll(loss, targets, outputs)
+        assert found.shape == (5,)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_half_precision_outputs_are_widened_as_in_fit():
+    loss = losses.GaussianNLL(0.002)
+    y_true = np.array([[1.0]], np.float32)
+    y_pred = np.array([[3.0]], np.float16)
+    found = nll(loss, y_true, keras.ops.convert_to_tensor(y_pred))
+    np.testing.assert_allclose(found, [loss(y_true, y_pred)], rtol=1e-6)
+
+
+def test_integer_targets_are_cast_as_in_fit():
+    loss = losses.GaussianNLL()
+    found = nll(loss, np.array([[1], [3]]), np.array([[1.0], [1.0]]))
+    np.testing.assert_allclose(found[1] - found[0], 2.0, rtol=1e-6)
 
 
 def test_a_scalar_stays_a_scalar(y_pred):

@@ -28,7 +28,7 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string(
     "output_dir", "results/four_modes", "Folder for results.json and the plot."
 )
-flags.DEFINE_integer("num_members", 200, "Members of the ensemble.", 1)
+flags.DEFINE_integer("num_members", 200, "Members of the ensemble.", 2)
 flags.DEFINE_list(
     "variance_ratios", ["0.8"], "One for each auxiliary variable."
 )
@@ -108,14 +108,12 @@ def main(argv):
         raise app.UsageError(f"Unknown arguments: {' '.join(argv[1:])}")
     try:
         ratios = variance_schedule.check_ratios(FLAGS.variance_ratios)
-        folder = record.Folder(
-            FLAGS.output_dir,
-            {
-                flag.name: flag.value
-                for flag in FLAGS.get_flags_for_module(sys.modules[__name__])
-                if flag.name != "output_dir"
-            },
-        )
+        values = {
+            flag.name: flag.value
+            for flag in FLAGS.get_flags_for_module(sys.modules[__name__])
+            if flag.name != "output_dir"
+        }
+        folder = record.Folder(FLAGS.output_dir, values, decisive=values)
     except ValueError as error:
         sys.exit(f"four_modes: {error}")
     ensemble = refinement.refine(

@@ -1,10 +1,13 @@
 """The record of an experiment, `results.json`, and its folder."""
 
+import hashlib
 import importlib.metadata
 import json
 import pathlib
 import platform
 import time
+
+import numpy as np
 
 _PACKAGES = ("tensorflow", "tensorflow-probability", "keras", "numpy")
 
@@ -14,38 +17,39 @@ class Folder:
 
     Args:
         path: The folder; created if it does not exist.
-        flags: Dict of the flags that decide the results.
+        flags: Dict of all flags, for the record.
+        decisive: Dict of what decides the results in the folder.
 
     Raises:
-        ValueError: If it cannot be written, or holds results of other flags.
+        ValueError: If it cannot be written, or holds results of others.
     """
 
-    def __init__(self, path, flags):
+    def __init__(self, path, flags, decisive):
         self.path = pathlib.Path(path)
-        self._flags = json.loads(json.dumps(flags))
+        self._flags = flags
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self._check_flags()
+            self._check(json.loads(json.dumps(decisive)))
         except OSError as error:
             raise ValueError(
                 "--output_dir must be a folder that can be written. "
                 f"Received: {str(path)!r} ({error})"
             ) from error
 
-    def _check_flags(self):
+    def _check(self, decisive):
         saved = read(self.path / "flags.json")
         if saved is None:
-            write(self.path / "flags.json", self._flags)
+            write(self.path / "flags.json", decisive)
             return
         differences = [
             f"--{name}: {saved.get(name)!r} there, {value!r} now"
-            for name, value in self._flags.items()
+            for name, value in decisive.items()
             if saved.get(name) != value
         ]
         if differences:
             raise ValueError(
-                f"'{self.path}' holds results of other flags; choose another "
-                f"--output_dir. They differ in {'; '.join(differences)}"
+                f"'{self.path}' holds results of other flags or data; choose "
+                f"another --output_dir. They differ in {'; '.join(differences)}"
             )
 
     def once(self, name, compute):
@@ -75,6 +79,15 @@ class Folder:
             self.path / "results.json",
             {"flags": self._flags, "versions": _versions(), **contents},
         )
+
+
+def digest(*arrays):
+    """Returns a short text that tells arrays apart."""
+    hashed = hashlib.sha256()
+    for array in arrays:
+        hashed.update(f"{array.shape}{array.dtype}".encode())
+        hashed.update(np.ascontiguousarray(array).data)
+    return hashed.hexdigest()[:16]
 
 
 def read(path):

@@ -130,8 +130,11 @@ flags.DEFINE_integer("seed", 0, "Fixes splits, training and draws.", 0)
 flags.DEFINE_bool("tensorboard", False, "Log training for TensorBoard.")
 flags.DEFINE_bool("progress", True, "Show progress bars.")
 
-# Flags that do not decide the results.
-_INCIDENTAL = ("output_dir", "data_dir", "tensorboard", "progress")
+# Flags that do not decide the results of a split and method; the data itself
+# stands for --data_dir.
+_INCIDENTAL = (
+    "data_dir", "method", "output_dir", "progress", "splits", "tensorboard"
+)  # fmt: skip
 
 
 def main(argv):
@@ -146,6 +149,8 @@ def main(argv):
         experiment.run()
     except KeyboardInterrupt:
         sys.exit("uci: stopped. The same command continues where it was.")
+    except (ValueError, OSError, FloatingPointError) as error:
+        sys.exit(f"uci: {error}")
 
 
 class Experiment:
@@ -168,6 +173,12 @@ class Experiment:
                 _numbers("variance_ratios", float)
             )
         )
+        if FLAGS.num_samples % FLAGS.num_members:
+            raise ValueError(
+                "--num_samples must be a multiple of --num_members, so that "
+                "every member is drawn as often. Received: "
+                f"{FLAGS.num_samples} and {FLAGS.num_members}"
+            )
         data = datasets.load_uci(FLAGS.dataset, FLAGS.data_dir)
         self._splits = [
             datasets.train_test_split(
@@ -175,15 +186,22 @@ class Experiment:
             )
             for split in range(FLAGS.splits)
         ]
+        self._model(self._splits[0], seed=0)  # for what its flags may lack
         if FLAGS.tensorboard:
             _check_tensorboard()
-        decisive = {
-            flag.name: flag.value
-            for flag in FLAGS.get_flags_for_module(sys.modules[__name__])
-            if flag.name not in _INCIDENTAL
-        }
+        flags_of_module = FLAGS.get_flags_for_module(sys.modules[__name__])
+        flag_values = {flag.name: flag.value for flag in flags_of_module}
         self._folder = record.Folder(
-            FLAGS.output_dir or f"results/uci/{FLAGS.dataset}", decisive
+            FLAGS.output_dir or f"results/uci/{FLAGS.dataset}",
+            flag_values,
+            decisive={
+                "data": record.digest(data.features, data.target),
+                **{
+                    name: value
+                    for name, value in flag_values.items()
+                    if name not in _INCIDENTAL
+                },
+            },
         )
 
     def run(self):
@@ -257,6 +275,11 @@ class Experiment:
 
     def _trained(self, number, split, seed):
         """Returns the trained mean-field model, from its file if there is."""
+        model = self._model(split, seed)
+        return self._train(model, "vi", FLAGS.train_steps, number, split, seed)
+
+    def _model(self, split, seed):
+        """Builds the model, untrained."""
         num_examples = len(split.x_train)
         regularizer = (
             regularizers.EmpiricalBayesKL(initial_prior_scale=FLAGS.prior_scale)
@@ -281,7 +304,7 @@ class Experiment:
             loss=losses.HeteroscedasticGaussianNLL(),
             jit_compile=False,
         )
-        return self._train(model, "vi", FLAGS.train_steps, number, split, seed)
+        return model
 
     def _train(self, model, name, steps, number, split, seed):
         directory = self._folder.path / f"split_{number}" / name

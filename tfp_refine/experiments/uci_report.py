@@ -29,7 +29,7 @@ def summarize(results):
     for method in results[0]:
         summary[method] = {}
         for metric, value in results[0][method].items():
-            if not isinstance(value, float):
+            if not isinstance(value, float) or metric == "seconds":
                 continue
             values = [result[method][metric] for result in results]
             summary[method][metric] = float(np.mean(values))

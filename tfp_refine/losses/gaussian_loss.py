@@ -44,4 +44,5 @@ class GaussianLoss(keras.losses.Loss):
                 f"{tuple(loc.shape)}"
             )
         log_prob = gaussian.log_prob(y_true, gaussian.Gaussian(loc, scale))
-        return -keras.ops.sum(log_prob, axis=-1)
+        # [B]: a mean over positions would weigh the likelihood down.
+        return -keras.ops.sum(log_prob, axis=tuple(range(1, len(loc.shape))))

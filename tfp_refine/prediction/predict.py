@@ -23,10 +23,11 @@ def predict(
 ):
     """Draws outputs of a Bayesian model.
 
-    Each draw has randomness of its own; what a draw shares among examples
-    depends on the layers: one draw of the weights for each batch with the
-    reparameterization layers, independent examples with local
-    reparameterization.
+    Each draw has randomness of its own. What a draw shares among examples
+    depends on the layers: with `DenseReparameterization` one draw of the
+    weights for each `batch_size` of them, with local reparameterization
+    nothing. A model is compiled at its first use; a layer's `sample` set
+    afterwards is not seen.
 
     Args:
         model_or_ensemble: `keras.Model`, or an object with a method

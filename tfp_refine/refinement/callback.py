@@ -4,6 +4,8 @@ import inspect
 
 import keras
 
+from tfp_refine import stateless
+from tfp_refine.refinement import checkpoint as checkpoint_lib
 from tfp_refine.refinement import plan as plan_lib
 from tfp_refine.refinement import refine as refine_lib
 
@@ -13,7 +15,8 @@ class RefinementCallback(keras.callbacks.Callback):
 
     The model is not changed. What could stop the refinement, an argument, a
     model without variational layers, data that does not fit, is checked when
-    training begins.
+    training begins. Put it last in the list of callbacks: some, such as
+    `EarlyStopping`, choose the model's weights when training ends.
 
     Args:
         x: Training inputs, as for `refine`.
@@ -48,15 +51,34 @@ class RefinementCallback(keras.callbacks.Callback):
             None, x, y, **options
         )
         self._arguments.apply_defaults()
+        self._checked = False
         self.ensemble = None
         self.history = None
 
     def on_train_begin(self, logs=None):
-        arguments = dict(self._arguments.arguments, model=self.model)
-        arguments.pop("verbose")
-        plan_lib.Plan(**arguments)
+        arguments = self._arguments.arguments
+        stateless.arrays.examples(arguments["x"], arguments["y"])
+        if arguments["checkpoint_dir"] is not None:
+            checkpoint_lib.check_folder(arguments["checkpoint_dir"])
+        self._checked = False
+        if self.model.built:
+            self._check()
+
+    def on_train_batch_end(self, batch, logs=None):
+        # `fit` builds some models at their first batch only.
+        if not self._checked:
+            self._check()
 
     def on_train_end(self, logs=None):
         arguments = dict(self._arguments.arguments, model=self.model)
         self.ensemble = refine_lib.refine(**arguments)
         self.history = self.ensemble.history
+
+    def _check(self):
+        # Not its checkpoint, which is of the posterior after training.
+        arguments = dict(
+            self._arguments.arguments, model=self.model, checkpoint_dir=None
+        )
+        arguments.pop("verbose")
+        plan_lib.Plan(**arguments)
+        self._checked = True

@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-import os
 import pathlib
+import tempfile
 
 import keras
 import numpy as np
@@ -26,18 +26,8 @@ class Checkpoint:
     """
 
     def __init__(self, directory, fingerprint):
-        self._path = pathlib.Path(directory) / _FILE
+        self._path = check_folder(directory) / _FILE
         self._fingerprint = fingerprint
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            probe = self._path.with_suffix(f".{os.getpid()}.probe")
-            probe.touch()
-            probe.unlink()
-        except OSError as error:
-            raise ValueError(
-                "`checkpoint_dir` must be a folder that can be written. "
-                f"Received: checkpoint_dir={str(directory)!r} ({error})"
-            ) from error
 
     def save(self, arrays):
         """Replaces the file by one with these arrays."""
@@ -73,9 +63,34 @@ class Checkpoint:
             raise ValueError(
                 f"The checkpoint '{self._path}' is of another refinement; "
                 "remove it, or choose another `checkpoint_dir`. They differ "
-                f"in {'; '.join(differences)}"
+                f"in {'; '.join(differences)}. (A tf.data.Dataset must yield "
+                "its examples in the same order each time.)"
             )
         return arrays
+
+
+def check_folder(directory):
+    """Creates a folder if need be, and checks that it can be written.
+
+    Args:
+        directory: The folder.
+
+    Returns:
+        directory: As a `pathlib.Path`.
+
+    Raises:
+        ValueError: If it cannot be created or written.
+    """
+    directory = pathlib.Path(directory)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            return directory
+    except OSError as error:
+        raise ValueError(
+            "`checkpoint_dir` must be a folder that can be written. "
+            f"Received: checkpoint_dir={str(directory)!r} ({error})"
+        ) from error
 
 
 def fingerprint(settings, arrays):

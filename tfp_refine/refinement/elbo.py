@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from tfp_refine import arguments
 from tfp_refine import stateless
-from tfp_refine.refinement import engine as engine_lib
-from tfp_refine.refinement import progress as progress_lib
-from tfp_refine.refinement import sampling_forward
-from tfp_refine.refinement import settings as settings_lib
+from tfp_refine.refinement import evaluator as evaluator_lib
+from tfp_refine.refinement import member
+from tfp_refine.refinement import problem as problem_lib
 
 
 def elbo(model, x, y=None, *, loss=None, num_samples=10, seed=None):
@@ -29,32 +29,16 @@ def elbo(model, x, y=None, *, loss=None, num_samples=10, seed=None):
     Raises:
         ValueError: As for `refine`.
     """
-    seed = stateless.seeds.check(seed)
-    settings = settings_lib.check(
-        num_members=1,
-        members=None,
-        variance_ratios=(0.5,),
-        learning_rate=1.0,
-        learning_rate_decay="constant",
-        keep_better=True,
-        seed=seed,
-        steps=1,
-        batch_size=1,
-        num_eval_samples=num_samples,
-        max_eval_examples=1,
+    num_samples = arguments.positive_integer("num_samples", num_samples)
+    key = stateless.seeds.key(stateless.seeds.check(seed))
+    problem = problem_lib.Problem(model, x, y, loss)
+    state = member.MemberState(
+        params=problem.params[np.newaxis],
+        prior_loc=problem.prior[0][np.newaxis],
+        prior_scale=problem.prior[1][np.newaxis],
+        cost=np.zeros(1),
     )
-    layout = stateless.WeightLayout(model)
-    loss = stateless.example_loss.resolve(model, loss)
-    x, y, num_examples = stateless.arrays.examples(x, y)
-    stateless.arrays.check_fits(model, x)
-    forward = sampling_forward.sampling_forward(model, layout)
-    engine = engine_lib.Engine(
-        forward, forward.other_values(), loss, x, y, num_examples, settings
-    )
-    progress = progress_lib.Progress.begin(
-        layout.params(), layout.prior(), settings
-    )
-    log_likelihood, kl = engine.evaluate(
-        progress.state, [stateless.seeds.key(seed)], np.arange(num_examples)
+    log_likelihood, kl = evaluator_lib.Evaluator(problem)(
+        state, [key], np.arange(problem.num_examples), num_samples
     )
     return float(log_likelihood[0] - kl[0])

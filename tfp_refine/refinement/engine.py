@@ -1,18 +1,16 @@
 """All members of a refinement, in compiled programs."""
 
 import math
-import os
 from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 
 from tfp_refine import stateless
+from tfp_refine.refinement import evaluator as evaluator_lib
 from tfp_refine.refinement import member
+from tfp_refine.refinement import members
 from tfp_refine.stateless import example_loss
-
-# Rows of an evaluation that are computed at a time.
-_EVAL_BLOCK = 2048
 
 
 class StepResult(NamedTuple):
@@ -39,34 +37,24 @@ class Engine:
     steps inside the graph, so Python does nothing for a single step.
 
     Args:
-        forward: `Forward` of the model.
-        others: Values of the forward's `other_variables`.
-        loss: What `example_loss.resolve` returned.
-        x: Inputs, tensors `[N, ...]` (or nested).
-        y: Targets, tensors `[N, ...]` (or nested).
-        num_examples: `N`.
+        problem: `Problem`.
         settings: `Settings`.
     """
 
-    def __init__(self, forward, others, loss, x, y, num_examples, settings):
-        self._forward = forward
-        self._others = others
-        self._loss = loss
-        self._data = (x, y)
-        self._num_examples = num_examples
+    def __init__(self, problem, settings):
+        self._problem = problem
         self._settings = settings
+        self._num_examples = problem.num_examples
+        self._evaluator = evaluator_lib.Evaluator(problem)
         self._condition = stateless.Program(self._trace_condition)
         self._run = stateless.Program(self._trace_run)
-        self._evaluate = stateless.Program(
-            self._trace_evaluate, varying=(False, False, True, False, False)
-        )
 
     def trace_counts(self):
         """Returns how often each program was traced."""
         return {
             "condition": self._condition.trace_count,
             "run": self._run.trace_count,
-            "evaluate": self._evaluate.trace_count,
+            "evaluate": self._evaluator.trace_count,
         }
 
     def condition(self, state, ratio, keys):
@@ -105,29 +93,14 @@ class Engine:
             tf.constant(learning_rate, state.params.dtype),
             tf.constant(begin, tf.int64),
             tf.constant(end, tf.int64),
-            self._others,
-            self._data,
+            self._problem.others,
+            self._problem.data,
         )
 
     def evaluate(self, state, keys, rows):
-        """Estimates each member's bound with draws that `keys` fix.
-
-        Args:
-            state: Stacked `MemberState`.
-            keys: Keys of the members' random streams, `[M]`.
-            rows: Indices of the training examples to use, `[n]`.
-
-        Returns:
-            log_likelihood: Of all `N` examples, expected under the posterior,
-                nats, float64, `[M]`.
-            kl: Of the posterior from its conditional prior, nats, `[M]`.
-        """
-        return self._evaluate(
-            state,
-            _int64(keys),
-            tf.constant(rows, tf.int32),
-            self._others,
-            self._data,
+        """Estimates each member's bound, as `Evaluator` does."""
+        return self._evaluator(
+            state, keys, rows, self._settings.num_eval_samples
         )
 
     def _trace_condition(self, state, ratio, keys):
@@ -140,7 +113,7 @@ class Engine:
             )
             return member.condition_on_draw(state, ratio, noise)
 
-        return _map_members(one, (state, keys), like=state)
+        return members.map_members(one, (state, keys), like=state)
 
     def _trace_run(
         self, state, moments, keys, learning_rate, begin, end, others, data
@@ -157,7 +130,10 @@ class Engine:
                     state, params, others, x, y, key, step
                 )
                 rate = learning_rate * _decay(
-                    settings.learning_rate_decay, step, settings.steps
+                    settings.learning_rate_decay,
+                    step,
+                    settings.steps,
+                    learning_rate.dtype,
                 )
                 failed = tf.where(tf.math.is_finite(nll), failed, step)
                 params, moments = member.adam_step(
@@ -195,15 +171,17 @@ class Engine:
             tf.zeros_like(keys, state.params.dtype),
             keys,
         )
-        return _map_members(one, (state, moments, keys), like=like)
+        return members.map_members(one, (state, moments, keys), like=like)
 
     def _nll_and_gradient(self, state, params, others, x, y, key, step):
         """Computes a minibatch's loss, without its KL, and its gradient."""
         with tf.GradientTape() as tape:
             tape.watch(params)
-            outputs = self._forward(x, params, others, key, step)
+            outputs = self._problem.forward(x, params, others, key, step)
             nll = tf.reduce_mean(
-                example_loss.negative_log_likelihood(self._loss, y, outputs)
+                example_loss.negative_log_likelihood(
+                    self._problem.loss, y, outputs
+                )
             )
         gradient = tape.gradient(nll, params)
         kl_gradient = member.kl_gradient(
@@ -246,68 +224,15 @@ class Engine:
         rows = tf.ensure_shape(rows, [size])
         return keras.tree.map_structure(lambda v: tf.gather(v, rows), data)
 
-    def _trace_evaluate(self, state, keys, rows, others, data):
-        samples = self._settings.num_eval_samples
-        num_rows = tf.shape(rows)[0]
-        blocks = (num_rows + _EVAL_BLOCK - 1) // _EVAL_BLOCK
 
-        def one(arguments):
-            state, key = arguments
-
-            def body(index, total):
-                first = (index % blocks) * _EVAL_BLOCK
-                block = rows[first : first + _EVAL_BLOCK]
-                x, y = keras.tree.map_structure(
-                    lambda value: tf.gather(value, block), data
-                )
-                outputs = self._forward(x, state.params, others, key, index)
-                nll = example_loss.negative_log_likelihood(
-                    self._loss, y, outputs
-                )
-                nll = tf.cast(nll, tf.float64)
-                if nll.shape.rank == 0:  # a mean over the block
-                    nll = nll * tf.cast(tf.shape(block)[0], tf.float64)
-                return index + 1, total - tf.reduce_sum(nll)
-
-            _, total = tf.while_loop(
-                lambda index, total: index < samples * blocks,
-                body,
-                (tf.constant(0), tf.zeros([], tf.float64)),
-                parallel_iterations=1,
-            )
-            per_example = total / tf.cast(samples * num_rows, tf.float64)
-            kl = member.kl_divergence(
-                tf.cast(state.params, tf.float64),
-                tf.cast(state.prior_loc, tf.float64),
-                tf.cast(state.prior_scale, tf.float64),
-            )
-            return self._num_examples * per_example, kl
-
-        like = (state.cost, state.cost)
-        return _map_members(one, (state, keys), like=like)
-
-
-def _map_members(function, stacked, like):
-    """Maps `function` over members in parallel; results are as `like`."""
-    specs = tf.nest.map_structure(
-        lambda leaf: tf.TensorSpec(leaf.shape[1:], leaf.dtype), like
-    )
-    return tf.map_fn(
-        function,
-        stacked,
-        fn_output_signature=specs,
-        parallel_iterations=os.cpu_count(),
-    )
-
-
-def _decay(name, step, steps):
+def _decay(name, step, steps, dtype):
     """Computes the factor on the learning rate before step `step`."""
-    done = tf.cast(step, tf.float32) / steps
+    done = tf.cast(step, dtype) / steps
     if name == "linear":
         return 1.0 - done
     if name == "cosine":
-        return 0.5 * (1.0 + tf.cos(math.pi * done))
-    return tf.constant(1.0)
+        return 0.5 * (1.0 + tf.cos(tf.constant(math.pi, dtype) * done))
+    return tf.ones([], dtype)
 
 
 def _int64(keys):

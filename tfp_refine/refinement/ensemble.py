@@ -155,7 +155,8 @@ class RefinedEnsemble:
             index: From 0 to `num_members - 1`.
 
         Returns:
-            model: Built `keras.Model`, compiled if the refined model was.
+            model: Built `keras.Model`, compiled if the refined model was (and,
+                of a loaded ensemble, if its loss is registered with Keras).
 
         Raises:
             IndexError: If there is no such member.
@@ -241,9 +242,7 @@ class RefinedEnsemble:
             raise ValueError(
                 f"The ensemble in '{path}' cannot be read: {error}"
             ) from error
-        model = keras.models.load_model(
-            path / _MODEL, custom_objects=custom_objects
-        )
+        model = _load_model(path / _MODEL, custom_objects)
         layout = stateless.WeightLayout(model)
         if arrays["params"].shape[1:] != (2, layout.size):
             raise ValueError(
@@ -288,6 +287,21 @@ class RefinedEnsemble:
             optimizer.build(clone.trainable_variables)
             clone.compile(optimizer=optimizer, loss=model.loss)
         return clone
+
+
+def _load_model(path, custom_objects):
+    """Loads a model, uncompiled if its loss cannot be found again."""
+    for compiled in (True, False):
+        try:
+            return keras.models.load_model(
+                path, custom_objects=custom_objects, compile=compiled
+            )
+        except (OSError, TypeError, ValueError) as error:
+            failure = error
+    raise ValueError(
+        f"The model '{path}' cannot be loaded. Classes of yours must be "
+        "registered with Keras, or given as `custom_objects`."
+    ) from failure
 
 
 def input_spec(tensor):

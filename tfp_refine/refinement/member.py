@@ -115,8 +115,8 @@ def adam_step(
     )
     rate = (
         tf.cast(learning_rate, params.dtype)
-        * tf.sqrt(1.0 - tf.pow(_BETA_2, count))
-        / (1.0 - tf.pow(_BETA_1, count))
+        * tf.sqrt(1.0 - tf.constant(_BETA_2, count.dtype) ** count)
+        / (1.0 - tf.constant(_BETA_1, count.dtype) ** count)
     )
     params = params - rate * first / (tf.sqrt(second) + _EPSILON)
     return params, AdamState(first, second)

@@ -9,9 +9,9 @@ from tfp_refine import stateless
 from tfp_refine.refinement import checkpoint as checkpoint_lib
 from tfp_refine.refinement import engine as engine_lib
 from tfp_refine.refinement import ensemble as ensemble_lib
+from tfp_refine.refinement import problem as problem_lib
 from tfp_refine.refinement import progress as progress_lib
 from tfp_refine.refinement import run as run_lib
-from tfp_refine.refinement import sampling_forward
 from tfp_refine.refinement import settings as settings_lib
 
 
@@ -30,20 +30,10 @@ class Plan:
                 "`checkpoint_dir` needs a `seed`, so that work can be "
                 "continued. Received: seed=None"
             )
-        self._model = model
         self._settings = settings_lib.check(
             seed=stateless.seeds.check(seed), **settings
         )
-        self._layout = stateless.WeightLayout(model)
-        self._prior = self._layout.prior()
-        self._params = self._layout.params()
-        self._loss = stateless.example_loss.resolve(model, loss)
-        self._x, self._y, self._num_examples = stateless.arrays.examples(x, y)
-        stateless.arrays.check_fits(model, self._x)
-        self._forward = sampling_forward.sampling_forward(model, self._layout)
-        self._others = self._forward.other_values()
-        self._check_finite()
-        self._check_likelihood()
+        self._problem = problem_lib.Problem(model, x, y, loss)
         self._checkpoint, self._arrays = None, None
         if checkpoint_dir is not None:
             self._checkpoint = self._open_checkpoint(checkpoint_dir)
@@ -68,25 +58,17 @@ class Plan:
             unit_name="step",
             stateful_metrics=["elbo"],
         )
+        problem = self._problem
         if self._arrays is None:
             progress = progress_lib.Progress.begin(
-                self._params, self._prior, settings
+                problem.params, problem.prior, settings
             )
         else:
             progress = progress_lib.Progress.from_arrays(self._arrays)
-        engine = engine_lib.Engine(
-            self._forward,
-            self._others,
-            self._loss,
-            self._x,
-            self._y,
-            self._num_examples,
-            settings,
-        )
         run = run_lib.Run(
-            engine,
+            engine_lib.Engine(problem, settings),
             settings,
-            self._num_examples,
+            problem.num_examples,
             progress,
             self._checkpoint,
             lambda done, elbo: bar.update(done, [("elbo", elbo)]),
@@ -94,57 +76,23 @@ class Plan:
         elbo = run.finish()
         return self._ensemble(progress, elbo)
 
-    def _check_finite(self):
-        for name, value in (
-            ("posterior", self._params),
-            ("prior", self._prior),
-            ("deterministic weights", self._others),
-        ):
-            for leaf in keras.tree.flatten(value):
-                if not np.all(np.isfinite(leaf)):
-                    raise ValueError(
-                        f"The {name} of the model '{self._model.name}' must be "
-                        "finite; it holds NaN or infinite values. Did training "
-                        "diverge?"
-                    )
-
-    def _check_likelihood(self):
-        """Runs two examples, so that a mismatch shows before long work."""
-        x, y = keras.tree.map_structure(
-            lambda value: value[:2], (self._x, self._y)
-        )
-        try:
-            outputs = self._forward(x, self._params, self._others, 0, 0)
-            nll = stateless.example_loss.negative_log_likelihood(
-                self._loss, y, outputs
-            )
-        except Exception as error:
-            shapes = keras.tree.map_structure(
-                lambda value: tuple(value.shape), (self._x, self._y)
-            )
-            raise ValueError(
-                "The model and its loss cannot be evaluated on the data. "
-                f"Received: x of shape {shapes[0]}, y of shape {shapes[1]}, "
-                f"loss={self._loss!r} ({error})"
-            ) from error
-        expected = keras.tree.flatten(x)[0].shape[0]
-        if nll.shape.rank != 0 and nll.shape[0] != expected:
-            raise ValueError(
-                "The loss must return one value for each example. Received: "
-                f"shape {tuple(nll.shape)} for {expected} examples"
-            )
-
     def _open_checkpoint(self, directory):
+        problem = self._problem
         fingerprint = checkpoint_lib.fingerprint(
             self._settings,
             {
-                "x": self._x,
-                "y": self._y,
-                "posterior": self._params,
-                "prior": self._prior,
-                "other_weights": self._others,
+                "x": problem.data[0],
+                "y": problem.data[1],
+                "posterior": problem.params,
+                "prior": problem.prior,
+                "other_weights": problem.others,
             },
         )
+        # Architecture and loss, seen through what they compute; rounded, as
+        # machines may differ in the last digits.
+        fingerprint["likelihood"] = [
+            f"{value:.3e}" for value in problem.head_nll.ravel()
+        ]
         return checkpoint_lib.Checkpoint(directory, fingerprint)
 
     def _ensemble(self, progress, elbo):
@@ -161,13 +109,13 @@ class Plan:
         _report_failures(progress.failures, members)
         state = progress.state
         return ensemble_lib.RefinedEnsemble(
-            self._model,
+            self._problem.model,
             params=np.asarray(state.params)[alive],
             prior_loc=np.asarray(state.prior_loc)[alive],
             prior_scale=np.asarray(state.prior_scale)[alive],
-            others=[np.asarray(value) for value in self._others],
+            others=[np.asarray(value) for value in self._problem.others],
             input_specs=keras.tree.map_structure(
-                ensemble_lib.input_spec, self._x
+                ensemble_lib.input_spec, self._problem.data[0]
             ),
             history={
                 "members": np.array([members[index] for index in alive]),
@@ -192,5 +140,5 @@ def _report_failures(failures, members):
         f"{len(failures)} of {len(members)} members diverged and are left out "
         f"of the ensemble. {report}",
         RuntimeWarning,
-        stacklevel=4,
+        stacklevel=5,
     )

@@ -13,7 +13,7 @@ _INITIAL, _AUXILIARY, _STEPS, _SELECTION, _STAIRCASE, _FINAL, _ROWS = range(7)
 # Reports (and chances to save) for each auxiliary variable.
 _REPORTS = 10
 # Seconds between two saves within one auxiliary variable.
-_SAVE_EVERY = 30.0
+_SAVE_EVERY = 10.0
 
 
 class Run:

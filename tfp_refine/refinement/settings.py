@@ -105,7 +105,10 @@ def check(
 def _members(num_members, members):
     if members is None:
         return tuple(range(num_members))
-    members = tuple(members)
+    try:
+        members = tuple(members)
+    except TypeError:
+        members = (members, None)  # no sequence: refused below
     if (
         not members
         or len(set(members)) != len(members)

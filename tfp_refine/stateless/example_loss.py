@@ -42,8 +42,30 @@ def negative_log_likelihood(loss, y_true, y_pred):
         y_pred: Outputs of the model, `[B, ...]`.
 
     Returns:
-        nll: Nats, summed over all axes of an example, `[B]` or a scalar.
+        nll: Nats, `[B]` (further axes only if the loss keeps them), or a
+            scalar.
     """
-    call = loss.call if isinstance(loss, keras.losses.Loss) else loss
+    # As Keras does before it calls a loss: half precision is widened, and
+    # targets `[B]` beside outputs `[B, 1]` are not broadcast to `[B, B]`.
+    is_loss = isinstance(loss, keras.losses.Loss)
+    dtype = loss.dtype if is_loss else keras.config.floatx()
+    y_true, y_pred = keras.tree.map_structure(
+        lambda value: keras.ops.cast(value, dtype), (y_true, y_pred)
+    )
+    if not is_loss and not isinstance(y_pred, list | tuple | dict):
+        y_true = _of_rank(y_true, y_pred)
+    call = loss.call if is_loss else loss
     nll = keras.ops.convert_to_tensor(call(y_true, y_pred))
-    return keras.ops.sum(nll, axis=tuple(range(1, len(nll.shape))))
+    if len(nll.shape) > 1 and all(size == 1 for size in nll.shape[1:]):
+        nll = keras.ops.reshape(nll, [-1])
+    return nll
+
+
+def _of_rank(y_true, y_pred):
+    """Adds or drops the targets' last axis if it alone is missing, or 1."""
+    rank, wanted = len(y_true.shape), len(y_pred.shape)
+    if rank == wanted - 1 and y_pred.shape[-1] == 1:
+        return keras.ops.expand_dims(y_true, -1)
+    if rank == wanted + 1 and y_true.shape[-1] == 1:
+        return keras.ops.squeeze(y_true, -1)
+    return y_true

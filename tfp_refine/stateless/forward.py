@@ -7,9 +7,6 @@ import tensorflow as tf
 
 from tfp_refine.stateless import seeds
 
-# A layer may draw this often in one call before two calls share a draw.
-DRAWS_PER_CALL = 1024
-
 
 class Forward:
     """Calls a model with weights and randomness that come as arguments.
@@ -89,15 +86,14 @@ class Forward:
 
 
 def _generator_states(variables, key, call_index):
-    """Sets generator `i` to stream `key + i`, at draw `1024 * call_index`."""
+    """Draws the state of each generator from the stream of this call."""
     if not variables:
         return {}
-    dtype = variables[0].dtype
-    keys = tf.cast(key, dtype) + tf.range(len(variables), dtype=dtype)
-    counters = tf.fill(
-        [len(variables)], tf.cast(call_index, dtype) * DRAWS_PER_CALL
+    seed = tf.stack([tf.cast(key, tf.int64), tf.cast(call_index, tf.int64)])
+    states = tf.random.stateless_uniform(
+        [len(variables), 2], seed, minval=None, maxval=None, dtype=tf.int32
     )
-    states = tf.unstack(tf.stack([keys, counters], axis=1))
+    states = tf.unstack(tf.cast(states, variables[0].dtype))
     return {
         id(variable): state
         for variable, state in zip(variables, states, strict=True)

@@ -104,6 +104,10 @@ class WeightLayout:
 
 
 def _collect(model):
+    if not isinstance(model, keras.layers.Layer):
+        raise ValueError(
+            f"A model must be a keras.Model. Received: {type(model).__name__}"
+        )
     if not model.built:
         raise ValueError(
             f"The model '{model.name}' is not built: call it on data, or "

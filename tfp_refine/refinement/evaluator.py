@@ -1,0 +1,96 @@
+"""The bound of each member, estimated in a compiled program."""
+
+import keras
+import tensorflow as tf
+
+from tfp_refine import stateless
+from tfp_refine.refinement import member
+from tfp_refine.refinement import members
+
+# Rows that are computed at a time.
+_BLOCK = 2048
+
+
+class Evaluator:
+    """Estimates bounds; compiled once.
+
+    Args:
+        problem: `Problem`.
+    """
+
+    def __init__(self, problem):
+        self._problem = problem
+        self._program = stateless.Program(
+            self._trace, varying=(True, True, True, False, False, False)
+        )
+
+    @property
+    def trace_count(self):
+        """How often the program was traced."""
+        return self._program.trace_count
+
+    def __call__(self, state, keys, rows, num_samples):
+        """Estimates each member's bound, but for its cost.
+
+        Args:
+            state: Stacked `MemberState`.
+            keys: Keys of the members' random streams, `[M]`; they fix the
+                draws.
+            rows: Indices of the training examples to use, `[n]`.
+            num_samples: Weight draws.
+
+        Returns:
+            log_likelihood: Of all `N` examples, expected under the posterior,
+                nats, float64, `[M]`.
+            kl: Of the posterior from its conditional prior, nats, `[M]`.
+        """
+        return self._program(
+            state,
+            tf.constant(keys, tf.int64),
+            tf.constant(rows, tf.int32),
+            tf.constant(num_samples, tf.int64),
+            self._problem.others,
+            self._problem.data,
+        )
+
+    def _trace(self, state, keys, rows, num_samples, others, data):
+        num_rows = tf.shape(rows, tf.int64)[0]
+        blocks = (num_rows + _BLOCK - 1) // _BLOCK
+
+        def one(arguments):
+            state, key = arguments
+
+            def body(index, total):
+                first = (index % blocks) * _BLOCK
+                block = rows[first : first + _BLOCK]
+                x, y = keras.tree.map_structure(
+                    lambda value: tf.gather(value, block), data
+                )
+                outputs = self._problem.forward(
+                    x, state.params, others, key, index
+                )
+                nll = stateless.example_loss.negative_log_likelihood(
+                    self._problem.loss, y, outputs
+                )
+                nll = tf.cast(nll, tf.float64)
+                if nll.shape.rank == 0:  # a mean over the block
+                    nll = nll * tf.cast(tf.shape(block)[0], tf.float64)
+                return index + 1, total - tf.reduce_sum(nll)
+
+            _, total = tf.while_loop(
+                lambda index, total: index < num_samples * blocks,
+                body,
+                (tf.constant(0, tf.int64), tf.zeros([], tf.float64)),
+                parallel_iterations=1,
+            )
+            per_example = total / tf.cast(num_samples * num_rows, tf.float64)
+            kl = member.kl_divergence(
+                tf.cast(state.params, tf.float64),
+                tf.cast(state.prior_loc, tf.float64),
+                tf.cast(state.prior_scale, tf.float64),
+            )
+            return self._problem.num_examples * per_example, kl
+
+        return members.map_members(
+            one, (state, keys), like=(state.cost, state.cost)
+        )
