@@ -106,3 +106,14 @@ def test_a_model_that_says_nothing_of_its_inputs_takes_any():
             return inputs
 
     arrays.check_fits(Anything(), tf.ones([5, 3]))
+
+
+def test_dataset_that_is_not_batched_is_told_so():
+    dataset = tf.data.Dataset.from_tensor_slices((np.ones((4, 3)), np.ones(4)))
+    with pytest.raises(ValueError, match="12.* in x and .*4.* must be batched"):
+        arrays.examples(dataset)
+
+
+def test_inputs_are_arrays():
+    with pytest.raises(ValueError, match="Received: a tf.data.Dataset"):
+        arrays.inputs(tf.data.Dataset.from_tensors(np.ones((4, 3))))

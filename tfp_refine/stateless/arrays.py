@@ -43,7 +43,8 @@ def examples(x, y=None):
     if len(set(lengths["x"] + lengths["y"])) != 1:
         raise ValueError(
             "`x` and `y` must have the same number of examples. "
-            f"Received: {lengths['x']} in x and {lengths['y']} in y"
+            f"Received: {lengths['x']} in x and {lengths['y']} in y. (A "
+            "tf.data.Dataset must be batched, as for `fit`.)"
         )
     return x, y, lengths["x"][0]
 
@@ -60,6 +61,11 @@ def inputs(x):
     Raises:
         ValueError: As for `examples`.
     """
+    if isinstance(x, tf.data.Dataset):
+        raise ValueError(
+            "`x` must be an array, or a nested structure of arrays. "
+            "Received: a tf.data.Dataset"
+        )
     x = _tensors("x", x)
     lengths = {leaf.shape[0] for leaf in keras.tree.flatten(x)}
     if len(lengths) != 1:
