@@ -205,7 +205,7 @@ class Engine:
         )
         return tf.cond(
             (position == 0) | (step == begin),
-            # The layers' draws have counters from 0 up: stay below these.
+            # The layers' draws use the steps, from 0 up: stay below these.
             lambda: tf.random.experimental.stateless_shuffle(
                 tf.range(self._num_examples), seed=tf.stack([key, -1 - epoch])
             ),

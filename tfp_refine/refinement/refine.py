@@ -71,7 +71,10 @@ def refine(
 
     Raises:
         ValueError: If an argument is invalid, the data does not fit the model,
-            or the checkpoint is of another refinement.
+            the checkpoint is of another refinement, or the model has no bound
+            that refinement could raise: layers with `sample=False`, frozen or
+            constrained variational weights, masked outputs, a loss with
+            several values for an example.
         FloatingPointError: If all members diverged.
 
     Example:
