@@ -10,6 +10,12 @@ NUM_TRAIN_EXAMPLES = 50
 # Arguments of Keras' layers that have no meaning for a random kernel.
 DETERMINISTIC_ONLY = {"lora_rank", "lora_alpha", "quantization_config"}
 
+# Begin with `depthwise_` where Keras' arguments do.
+_RENAMED = {"kernel_initializer", "kernel_regularizer", "kernel_constraint"}
+
+# Not arguments of the public classes, but of Keras' bases of theirs.
+_OF_THE_BASES = {"self", "args", "kwargs", "rank", "name", "trainable"}
+
 
 class LayerCase:
     """A layer that can be made anew, with some arguments changed.
@@ -35,9 +41,21 @@ class LayerCase:
 
     def make(self, **changes):
         """Returns a new layer that is not built."""
+        changes = {self._name(name): v for name, v in changes.items()}
         return self._make_layer(
             **{"num_train_examples": NUM_TRAIN_EXAMPLES, "seed": 1, **changes}
         )
+
+    def arguments(self):
+        """Returns the names of all arguments of the layer, Keras' own aside."""
+        return {self._name(n) for n in init_arguments(type(self.make()))}
+
+    def _name(self, name):
+        """Returns what the layer calls an argument of the others."""
+        is_depthwise = self.reference is keras.layers.DepthwiseConv2D
+        if is_depthwise and name in _RENAMED:
+            return name.replace("kernel_", "depthwise_")
+        return name
 
     def built(self, **changes):
         """Returns a new layer whose posterior is nowhere near its start."""
@@ -54,9 +72,10 @@ class LayerCase:
         """Returns the Keras layer with the arguments and means of `layer`."""
         names = init_arguments(self.reference)
         config = {k: v for k, v in layer.get_config().items() if k in names}
-        twin = self.reference.from_config(
-            {**config, "kernel_regularizer": None, "bias_regularizer": None}
-        )
+        for name in config:
+            if name.endswith("_regularizer") and "activity" not in name:
+                config[name] = None
+        twin = self.reference.from_config(config)
         if layer.built:
             twin.build((None, *self.input_shape))
             twin.kernel.assign(layer.kernel)
@@ -80,7 +99,7 @@ def init_arguments(cls):
             break
         if "__init__" in vars(base):
             names |= set(inspect.signature(base.__init__).parameters)
-    return names - {"self", "args", "kwargs"}
+    return names - _OF_THE_BASES
 
 
 def spread(layer):

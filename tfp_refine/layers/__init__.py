@@ -1,10 +1,21 @@
 """Variational layers for Keras 3."""
 
+from tfp_refine.layers.conv1d_flipout import Conv1DFlipout
+from tfp_refine.layers.conv1d_reparameterization import Conv1DReparameterization
+from tfp_refine.layers.conv2d_flipout import Conv2DFlipout
+from tfp_refine.layers.conv2d_local_reparameterization import (
+    Conv2DLocalReparameterization,
+)
+from tfp_refine.layers.conv2d_reparameterization import Conv2DReparameterization
+from tfp_refine.layers.conv2d_transpose_flipout import Conv2DTransposeFlipout
+from tfp_refine.layers.conv3d_flipout import Conv3DFlipout
+from tfp_refine.layers.conv3d_reparameterization import Conv3DReparameterization
 from tfp_refine.layers.dense_flipout import DenseFlipout
 from tfp_refine.layers.dense_local_reparameterization import (
     DenseLocalReparameterization,
 )
 from tfp_refine.layers.dense_reparameterization import DenseReparameterization
+from tfp_refine.layers.depthwise_conv2d_flipout import DepthwiseConv2DFlipout
 from tfp_refine.layers.homoscedastic_noise import HomoscedasticNoise
 from tfp_refine.layers.kl_bookkeeping import set_kl_scale
 from tfp_refine.layers.kl_bookkeeping import set_num_train_examples
@@ -14,9 +25,18 @@ from tfp_refine.layers.variational_layer import VariationalLayer
 from tfp_refine.layers.variational_weight import VariationalWeight
 
 __all__ = [
+    "Conv1DFlipout",
+    "Conv1DReparameterization",
+    "Conv2DFlipout",
+    "Conv2DLocalReparameterization",
+    "Conv2DReparameterization",
+    "Conv2DTransposeFlipout",
+    "Conv3DFlipout",
+    "Conv3DReparameterization",
     "DenseFlipout",
     "DenseLocalReparameterization",
     "DenseReparameterization",
+    "DepthwiseConv2DFlipout",
     "HomoscedasticNoise",
     "MeanFieldPosterior",
     "VariationalLayer",

@@ -39,6 +39,59 @@ _DENSE = f"""\
     Output shape:
         `[batch_size, ..., units]`."""
 
+# Of the convolutions, but for what `expand` fills in.
+_MAP = {
+    "filters": """\
+        filters: Positive integer, number of output channels.""",
+    "kernel_size": """\
+        kernel_size: Integer or {rank} integers, size of the window.""",
+    "strides": """\
+        strides: Integer or {rank} integers. Defaults to `1`.""",
+    "padding": """\
+        padding: {padding}. Defaults to `"valid"`.""",
+    "output_padding": """\
+        output_padding: Integers below the strides, added to the size of the
+            outputs. Defaults to `None`, inferred.""",
+    "depth_multiplier": """\
+        depth_multiplier: Outputs for each input channel. Defaults to `1`.""",
+    "data_format": """\
+        data_format: `"channels_last"` or `"channels_first"`. Defaults to that
+            of your Keras configuration.""",
+    "dilation_rate": """\
+        dilation_rate: Integer or {rank} integers. Defaults to `1`.""",
+    "groups": """\
+        groups: Positive integer that divides input and output channels.
+            Defaults to `1`.""",
+}
+_AXES = {1: "steps", 2: "height, width", 3: "depth, height, width"}
+
+
+def _conv(keras_layer, names):
+    """Documents the arguments and shapes of a convolution."""
+    rank = next(rank for rank in _AXES if f"{rank}D" in keras_layer.__name__)
+    padding = '`"valid"` or `"same"`'
+    if keras_layer.__name__ == "Conv1D":
+        padding = '`"valid"`, `"same"` or `"causal"`'
+    described = "\n".join(
+        _MAP[name].format(rank=rank, padding=padding) for name in names
+    )
+    shared = _SHARED
+    if "depth_multiplier" in names:
+        for name in ("initializer", "regularizer", "constraint"):
+            shared = shared.replace(f"kernel_{name}", f"depthwise_{name}")
+    return f"""\
+    Args:
+{described}
+{shared}
+
+    Input shape:
+        `[batch_size, {_AXES[rank]}, channels]`, or with
+        `data_format="channels_first"` the channels second.
+
+    Output shape:
+        Of the same layout, as `keras.layers.{keras_layer.__name__}`."""
+
+
 _KL_ERRORS = """\
     Raises:
         ValueError: If an argument is invalid; and at the first use of `losses`
@@ -46,9 +99,13 @@ _KL_ERRORS = """\
 
 
 def expand(layer):
-    """Fills `{dense}` and `{errors}` into the docstring of `layer`."""
+    """Fills `{dense}` or `{conv}`, and `{errors}`, into a docstring."""
     if layer.__doc__ is not None:  # `python -OO` strips docstrings
         layer.__doc__ = layer.__doc__.replace("    {dense}", _DENSE).replace(
             "    {errors}", _KL_ERRORS
         )
+        if "{conv}" in layer.__doc__:
+            layer.__doc__ = layer.__doc__.replace(
+                "    {conv}", _conv(layer.keras_layer, layer.map_arguments)
+            )
     return layer

@@ -20,8 +20,8 @@ def standard_normal(shape, dtype, seed):
     deviations in float32, as the normals of TensorFlow are.
 
     Args:
-        shape: Shape of the draws; its last axis is an integer, the others may
-            be scalar tensors.
+        shape: Shape of the draws; sizes that are not known may be scalar
+            tensors.
         dtype: Floating dtype.
         seed: `keras.random.SeedGenerator`.
 
@@ -33,9 +33,10 @@ def standard_normal(shape, dtype, seed):
     if all(isinstance(n, int) for n in shape) and np.prod(shape) < _SMALL:
         draws = keras.random.normal(shape, dtype=wide, seed=seed)
         return keras.ops.cast(draws, dtype)
-    pairs = (shape[-1] + 1) // 2
+    rows, row = (shape[:1], shape[1:]) if len(shape) > 1 else ((), shape)
+    size = math.prod(row)
     uniform = keras.random.uniform(
-        (2, *shape[:-1], pairs), dtype=wide, seed=seed
+        (2, *rows, (size + 1) // 2), dtype=wide, seed=seed
     )
     # In (0, 1]: its logarithm is finite.
     radius = keras.ops.sqrt(-2.0 * keras.ops.log(1.0 - uniform[0]))
@@ -43,14 +44,15 @@ def standard_normal(shape, dtype, seed):
     draws = keras.ops.concatenate(
         [radius * keras.ops.cos(angle), radius * keras.ops.sin(angle)], axis=-1
     )
-    return keras.ops.cast(draws[..., : shape[-1]], dtype)
+    draws = keras.ops.reshape(draws[..., :size], shape)
+    return keras.ops.cast(draws, dtype)
 
 
 def random_signs(shape, dtype, seed):
     """Draws -1 or +1 with equal probabilities.
 
     Args:
-        shape: As for `standard_normal`.
+        shape: As for `standard_normal`; its last axis is an integer.
         dtype: Floating dtype.
         seed: `keras.random.SeedGenerator`.
 

@@ -1,0 +1,23 @@
+import functools
+
+import keras
+
+from tests.support import layer_contract
+from tfp_refine import layers
+from tfp_refine import regularizers
+
+make = functools.partial(
+    layers.Conv3DReparameterization,
+    filters=3,
+    kernel_size=2,
+    strides=(1, 2, 1),
+    activation="tanh",
+    kernel_regularizer=regularizers.GaussianKL(2.0),
+    bias_regularizer=regularizers.GaussianKL(0.5),
+    kernel_posterior=layers.MeanFieldPosterior(0.3),
+    bias_posterior=layers.MeanFieldPosterior(0.4),
+)
+
+
+def test_it_keeps_the_contract_of_the_layers():
+    layer_contract.check_layer(make, (3, 4, 3, 2), keras.layers.Conv3D)

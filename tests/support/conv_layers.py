@@ -1,0 +1,66 @@
+"""The convolutional layers, told apart as little as can be."""
+
+import re
+
+import pytest
+
+from tfp_refine import layers
+
+CONVOLUTIONS = (
+    layers.Conv1DReparameterization,
+    layers.Conv1DFlipout,
+    layers.Conv2DReparameterization,
+    layers.Conv2DFlipout,
+    layers.Conv2DLocalReparameterization,
+    layers.Conv3DReparameterization,
+    layers.Conv3DFlipout,
+)
+ALL = (
+    *CONVOLUTIONS,
+    layers.Conv2DTransposeFlipout,
+    layers.DepthwiseConv2DFlipout,
+)
+
+every_layer = pytest.mark.parametrize("make_layer", ALL)
+every_convolution = pytest.mark.parametrize("make_layer", CONVOLUTIONS)
+
+
+def layouts(classes):
+    """Returns pairs of a class and a `data_format`, but for slow ones."""
+    return [
+        (make_layer, data_format)
+        for make_layer in classes
+        for data_format in ("channels_last", "channels_first")
+        # Keras compiles each call of the 3D ones.
+        if (rank(make_layer), data_format) != (3, "channels_first")
+    ]
+
+
+def rank(make_layer):
+    """Returns the number of spatial axes of a class."""
+    return int(re.search(r"(\d)D", make_layer.__name__)[1])
+
+
+def make(make_layer, filters=4, kernel_size=3, **arguments):
+    """Returns a layer; `filters` are those of each channel if depthwise."""
+    if make_layer is layers.DepthwiseConv2DFlipout:
+        arguments["depth_multiplier"] = filters
+    else:
+        arguments["filters"] = filters
+    return make_layer(kernel_size=kernel_size, **arguments)
+
+
+def twin(layer, input_shape):
+    """Returns Keras' own layer with the linear map of `layer`, at its means."""
+    same = layer.keras_layer(
+        use_bias=False,
+        **{name: getattr(layer, name) for name in layer.map_arguments},
+    )
+    same.build(input_shape)
+    same.kernel.assign(layer.kernel)
+    return same
+
+
+every_layout = pytest.mark.parametrize(
+    ("make_layer", "data_format"), layouts(ALL)
+)
