@@ -25,6 +25,9 @@ TF = [
     "keras>=3.15",
     "tensorflow-probability>=0.25",
 ]
+TFDS = ["tensorflow-datasets", "importlib_resources"]
+# What the corruption functions of TFDS import.
+CORRUPTIONS = ["scikit-image", "opencv-python-headless", "pillow", *TFDS]
 PLOT = ["matplotlib"]
 TENSORBOARD = ["tensorboard"]
 NOTEBOOK = ["jupytext", "nbclient", "nbformat", "ipykernel", *PLOT]
@@ -32,7 +35,7 @@ TEST = [
     "pytest",
     "ruff>=0.17,<0.18",  # What `ruff format` accepts differs by release.
     "pre-commit",
-    "scikit-learn",
+    *CORRUPTIONS,
     *NOTEBOOK,
     *TENSORBOARD,
 ]
@@ -53,10 +56,11 @@ setup(
     packages=find_packages(include=["tfp_refine", "tfp_refine.*"]),
     package_data={"tfp_refine.datasets": ["data/*"]},
     python_requires=">=3.11",
-    install_requires=["absl-py", "numpy", "scipy"],
+    install_requires=["absl-py", "numpy", "scikit-learn", "scipy"],
     extras_require={
         "tf": TF,
-        "tfds": ["tensorflow-datasets", "importlib_resources"],
+        "tfds": TFDS,
+        "corruptions": CORRUPTIONS,
         "plot": PLOT,
         "tensorboard": TENSORBOARD,
         "notebook": NOTEBOOK,

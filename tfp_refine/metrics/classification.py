@@ -24,10 +24,8 @@ def accuracy(y_true, probs, from_logits=False):
         ValueError: If shapes do not fit, labels are not in `[0, C)`, values
             are not finite, or probabilities do not sum to 1.
     """
-    draws = inputs.as_class_draws("probs", probs, from_logits)
-    labels = inputs.as_labels(y_true, draws.shape[1], draws.shape[2])
-    if from_logits:
-        draws = ops.softmax(draws)
-    predicted = ops.argmax(ops.mean(draws, axis=0), axis=-1)
+    probs = inputs.as_averaged_probabilities("probs", probs, from_logits)
+    labels = inputs.as_labels(y_true, *probs.shape)
+    predicted = ops.argmax(probs, axis=-1)
     hits = ops.cast(predicted, "int32") == labels
     return float(ops.mean(ops.cast(hits, "float64")))

@@ -93,6 +93,44 @@ def as_class_draws(name, value, from_logits):
     return draws
 
 
+def as_class_probabilities(name, value, from_logits):
+    """Converts class predictions to the probabilities of each draw.
+
+    Args:
+        name: Name of the argument, for errors.
+        value: Probabilities or logits, `[S, N, C]` or `[N, C]`, `C >= 2`.
+        from_logits: Whether `value` holds logits, of any finite size.
+
+    Returns:
+        probs: Finite float64 tensor, `[S, N, C]`.
+
+    Raises:
+        ValueError: As for `as_class_draws`.
+    """
+    draws = as_class_draws(name, value, from_logits)
+    return ops.softmax(draws) if from_logits else draws
+
+
+def as_averaged_probabilities(name, value, from_logits):
+    """Converts class predictions to probabilities averaged over draws.
+
+    Args:
+        name: Name of the argument, for errors.
+        value: Probabilities or logits, `[S, N, C]` or `[N, C]`, `C >= 2`.
+        from_logits: Whether `value` holds logits; they become probabilities
+            before they are averaged.
+
+    Returns:
+        probs: `mean_s p_s`, at most 1, finite float64 tensor, `[N, C]`.
+
+    Raises:
+        ValueError: As for `as_class_draws`.
+    """
+    draws = as_class_probabilities(name, value, from_logits)
+    # A sure float32 output may be 1 + 1e-7.
+    return ops.minimum(ops.mean(draws, axis=0), 1.0)
+
+
 def as_labels(y_true, num_examples, num_classes):
     """Converts labels, told apart by their shape, to class numbers.
 
