@@ -1,4 +1,6 @@
 import numpy as np
+import pytest
+import tensorflow as tf
 
 from tfp_refine.datasets import batches
 
@@ -33,3 +35,51 @@ def test_seed_fixes_the_stream():
 def test_few_examples_are_one_batch():
     for rows in _rows(seed=1, count=3, batch_size=10):
         np.testing.assert_array_equal(rows, np.arange(10))
+
+
+def test_stream_of_a_seed_is_the_one_results_were_made_with():
+    # Written down before streams could be augmented.
+    assert [rows.tolist() for rows in _rows(seed=1, count=3)] == [
+        [9, 2, 1, 6],
+        [5, 0, 8, 4],
+        [6, 4, 5, 3],
+    ]
+
+
+def _noisy_stream(count, skip=0, seed=1, batch_size=4):
+    """Takes batches to which random numbers are added, and their targets."""
+
+    def augment(x, seed):
+        return x + tf.random.stateless_uniform(tf.shape(x), seed, dtype=x.dtype)
+
+    x = np.arange(10.0)[:, np.newaxis]
+    stream = batches.training_batches(
+        x, x * 2, batch_size, seed, augment=augment
+    )
+    return list(stream.skip(skip).take(count).as_numpy_iterator())
+
+
+def test_augmented_stream_has_the_examples_of_the_plain_one():
+    plain = _rows(seed=1, count=6)
+    for (inputs, targets), rows in zip(_noisy_stream(6), plain, strict=True):
+        np.testing.assert_array_equal(targets[:, 0], 2 * rows)
+        np.testing.assert_array_equal(np.floor(inputs[:, 0]), rows)
+
+
+@pytest.mark.parametrize("batch_size", [4, 10])
+def test_augmented_stream_repeats_itself_from_any_step(batch_size):
+    whole = _noisy_stream(7, batch_size=batch_size)
+    again = _noisy_stream(4, skip=3, batch_size=batch_size)
+    for (a, b), (c, d) in zip(whole[3:], again, strict=True):
+        np.testing.assert_array_equal(a, c)
+        np.testing.assert_array_equal(b, d)
+
+
+@pytest.mark.parametrize("batch_size", [4, 10])
+def test_every_step_and_seed_augments_in_its_own_way(batch_size):
+    noise = [
+        tuple((inputs % 1.0)[:, 0])
+        for seed in (1, 2)
+        for inputs, _ in _noisy_stream(8, seed=seed, batch_size=batch_size)
+    ]
+    assert len(set(noise)) == 16

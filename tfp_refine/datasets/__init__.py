@@ -1,6 +1,16 @@
-"""Data sets: loading, splitting, standardizing, batching."""
+"""Data sets: loading, splitting, standardizing, batching, corrupting."""
 
+from tfp_refine.datasets.augmentation import crop_and_flip
 from tfp_refine.datasets.batches import training_batches
+from tfp_refine.datasets.corruptions import CORRUPTIONS
+from tfp_refine.datasets.corruptions import corrupt_images
+from tfp_refine.datasets.image_data import ImageData
+from tfp_refine.datasets.image_split import ImageSplit
+from tfp_refine.datasets.image_split import standardize_pixels
+from tfp_refine.datasets.image_split import standardized_images
+from tfp_refine.datasets.images import load_images
+from tfp_refine.datasets.matching import match_images
+from tfp_refine.datasets.rotation import rotate_images
 from tfp_refine.datasets.splits import RegressionSplit
 from tfp_refine.datasets.splits import train_test_split
 from tfp_refine.datasets.standardizer import Standardizer
@@ -9,11 +19,21 @@ from tfp_refine.datasets.uci import RegressionData
 from tfp_refine.datasets.uci import load_uci
 
 __all__ = [
+    "CORRUPTIONS",
+    "ImageData",
+    "ImageSplit",
     "RegressionData",
     "RegressionSplit",
     "Standardizer",
     "UCI_NAMES",
+    "corrupt_images",
+    "crop_and_flip",
+    "load_images",
     "load_uci",
+    "match_images",
+    "rotate_images",
+    "standardize_pixels",
+    "standardized_images",
     "train_test_split",
     "training_batches",
 ]

@@ -2,8 +2,12 @@
 
 import tensorflow as tf
 
+# Keeps the random numbers of `augment` apart from those of the shuffle, which
+# come from the pair (seed, epoch).
+_AUGMENT_STREAM = 1
 
-def training_batches(x, y, batch_size, seed):
+
+def training_batches(x, y, batch_size, seed, augment=None):
     """Makes shuffled batches of arrays, without end.
 
     Each epoch is a permutation of its own of all examples, of which what does
@@ -14,6 +18,10 @@ def training_batches(x, y, batch_size, seed):
         y: Targets, `[N, ...]`.
         batch_size: Examples in a batch, all of them if `N` is smaller.
         seed: Integer that fixes the stream.
+        augment: `None`, or `augment(x, seed) -> x` of TensorFlow operations
+            on a batch of inputs, such as `crop_and_flip`. Its `seed`, `[2]`,
+            is a function of the stream's seed and the number of the batch
+            alone, so that a stream repeats itself from any step.
 
     Returns:
         dataset: `tf.data.Dataset` of `(x, y)`.
@@ -38,9 +46,23 @@ def training_batches(x, y, batch_size, seed):
             .map(rows_of_epoch)
             .unbatch()
             .map(lambda rows: (tf.gather(x, rows), tf.gather(y, rows)))
-            .prefetch(4)
         )
+    if augment is not None:
+        dataset = dataset.enumerate().map(
+            lambda step, batch: (
+                augment(batch[0], _augment_seed(seed, step)),
+                batch[1],
+            )
+        )
+    if num_examples > batch_size or augment is not None:
+        dataset = dataset.prefetch(4)
     options = tf.data.Options()
     # The tuner's pauses cost more than it gains on batches this cheap.
     options.autotune.enabled = False
     return dataset.with_options(options)
+
+
+def _augment_seed(seed, step):
+    return tf.random.experimental.stateless_fold_in(
+        tf.stack([tf.cast(seed, tf.int64), step]), _AUGMENT_STREAM
+    )

@@ -1,0 +1,50 @@
+"""Rotates images, for a shift of known size."""
+
+import math
+import numbers
+
+import numpy as np
+import scipy.ndimage
+
+from tfp_refine.datasets import pixels
+
+
+def rotate_images(images: np.ndarray, degrees: float) -> np.ndarray:
+    """Rotates images about their center, counterclockwise.
+
+    Pixels are interpolated linearly; what comes from outside an image is 0
+    (black). Quarter turns of square images move pixels without a change.
+
+    Args:
+        images: Raw pixels, uint8, `[N, H, W, C]`.
+        degrees: Angle, any finite number. At 0 and at full turns the images
+            are returned as they are.
+
+    Returns:
+        rotated: Raw pixels, uint8, `[N, H, W, C]`.
+
+    Raises:
+        ValueError: If `images` or `degrees` is not as above.
+    """
+    images = pixels.check_pixels(images, channels=())
+    if (
+        not isinstance(degrees, numbers.Real)
+        or isinstance(degrees, bool)
+        or not math.isfinite(degrees)
+    ):
+        raise ValueError(
+            f"`degrees` must be a finite number. Received: degrees={degrees!r}"
+        )
+    degrees = float(degrees) % 360.0
+    if degrees == 0.0 or len(images) == 0:
+        return images.copy()
+    # SciPy rounds to the nearest integer, as the output is one.
+    return scipy.ndimage.rotate(
+        images,
+        degrees,
+        axes=(2, 1),
+        reshape=False,
+        order=1,
+        mode="constant",
+        cval=0.0,
+    )
