@@ -56,6 +56,21 @@ def test_images_are_flattened(rng):
     assert model.name == "images"
 
 
+def test_images_are_flattened_alike_where_keras_puts_channels_first(rng):
+    x = rng.normal(size=(3, 4, 5, 2)).astype("float32")
+    before = keras.config.image_data_format()
+    outputs = []
+    try:
+        for data_format in ("channels_last", "channels_first"):
+            keras.config.set_image_data_format(data_format)
+            model = models.MLP((4, 5, 2), seed=1)
+            with layers.mean_weights():
+                outputs.append(np.asarray(model(x)))
+    finally:
+        keras.config.set_image_data_format(before)
+    np.testing.assert_array_equal(*outputs)
+
+
 def test_a_learned_noise_doubles_the_outputs():
     model = models.MLP((3,), 2, hidden=(4,), noise_scale=0.3)
     assert model.output_shape == (None, 4)

@@ -1,6 +1,7 @@
 """Checks of arguments that many functions take."""
 
+from tfp_refine.arguments.image_shape import image_shape
 from tfp_refine.arguments.positive import positive
 from tfp_refine.arguments.positive import positive_integer
 
-__all__ = ["positive", "positive_integer"]
+__all__ = ["image_shape", "positive", "positive_integer"]

@@ -262,8 +262,8 @@ class VariationalDepthwiseConv(ConvolutionalLayer):
         for name in self._RENAMED:
             if f"kernel_{name}" in kwargs:
                 raise ValueError(
-                    f"{type(self).__name__} takes `depthwise_{name}`, as Keras' "
-                    f"layer does. Received: kernel_{name}"
+                    f"{type(self).__name__} takes `depthwise_{name}`, as "
+                    f"Keras' layer does. Received: kernel_{name}"
                 )
         super().__init__(
             activation=activation,

@@ -3,6 +3,7 @@
 import keras
 
 from tfp_refine import layers
+from tfp_refine.models import layer_maker
 
 
 def MLP(  # Named as a class, as models are in keras.applications.
@@ -53,22 +54,17 @@ def MLP(  # Named as a class, as models are in keras.applications.
     inputs = keras.Input(input_shape, name="inputs")
     x = inputs
     if len(input_shape) > 1:
-        x = keras.layers.Flatten(name="flatten")(x)
+        x = keras.layers.Flatten(data_format="channels_last", name="flatten")(x)
     widths = (*hidden, outputs)
+    make = layer_maker.LayerMaker(seed)
     for index, units in enumerate(widths):
         last = index == len(widths) - 1
-        arguments = dict(layer_arguments)
-        if seed is not None:
-            arguments["seed"] = seed + index
-            arguments.setdefault(
-                "kernel_initializer",
-                keras.initializers.GlorotUniform(seed=seed + index),
-            )
-        x = layer(
+        x = make(
+            layer,
             units,
             activation=None if last else activation,
             name="outputs" if last else f"hidden_{index}",
-            **arguments,
+            **layer_arguments,
         )(x)
     if noise_scale is not None:
         x = layers.HomoscedasticNoise(noise_scale, name="noise")(x)

@@ -1,0 +1,126 @@
+import itertools
+
+import keras
+import numpy as np
+import pytest
+
+from tfp_refine import layers
+from tfp_refine.models import layer_maker
+
+DENSE = [keras.layers.Dense, layers.DenseFlipout]
+
+
+def _built(maker, layer, count=3, **arguments):
+    """Makes layers of one shape, `[4, 5]`."""
+    made = [maker(layer, 5, **arguments) for _ in range(count)]
+    for one in made:
+        one.build((None, 4))
+    return made
+
+
+def _all_differ(values):
+    return not any(
+        np.any(np.isclose(one, other, rtol=1e-6))
+        for one, other in itertools.combinations(map(np.asarray, values), 2)
+    )
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+@pytest.mark.parametrize("layer", DENSE)
+@pytest.mark.parametrize(
+    "initializer", [None, "he_normal", keras.initializers.RandomNormal()]
+)
+def test_layers_with_one_initializer_start_from_different_values(
+    seed, layer, initializer
+):
+    arguments = {"bias_initializer": keras.initializers.RandomNormal()}
+    if initializer is not None:
+        arguments["kernel_initializer"] = initializer
+    made = _built(layer_maker.LayerMaker(seed), layer, **arguments)
+    assert _all_differ([one.kernel for one in made])
+    assert _all_differ([one.bias for one in made])
+    initializers = [one.kernel_initializer for one in made]
+    initializers += [one.bias_initializer for one in made]
+    assert len(set(map(id, initializers))) == 6
+
+
+def test_copies_are_of_the_same_distribution():
+    given = keras.initializers.VarianceScaling(0.3, "fan_out", "uniform")
+    made = _built(
+        layer_maker.LayerMaker(2), keras.layers.Dense, kernel_initializer=given
+    )
+    for index, one in enumerate(made):
+        assert one.kernel_initializer.get_config() == {
+            **given.get_config(),
+            "seed": 2 + index,
+        }
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+@pytest.mark.parametrize("layer", DENSE)
+def test_a_seed_that_was_chosen_is_kept(seed, layer):
+    chosen = keras.initializers.RandomNormal(seed=11)
+    made = _built(
+        layer_maker.LayerMaker(seed), layer, kernel_initializer=chosen
+    )
+    expected = keras.initializers.RandomNormal(seed=11)((4, 5))
+    for one in made:
+        np.testing.assert_array_equal(one.kernel, expected)
+
+
+@pytest.mark.parametrize(
+    "initializer",
+    ["ones", keras.initializers.Constant(2.0), lambda shape, dtype: 0.5],
+)
+def test_what_is_not_random_is_kept(initializer):
+    maker = layer_maker.LayerMaker(1)
+    layer = maker(
+        keras.layers.Dense,
+        2,
+        kernel_initializer=initializer,
+        bias_initializer=initializer,
+    )
+    expected = keras.initializers.get(initializer)
+    assert type(layer.kernel_initializer) is type(expected)
+    if isinstance(initializer, str):
+        layer.build((None, 3))
+        np.testing.assert_array_equal(layer.kernel, 1.0)
+    else:
+        assert layer.kernel_initializer is initializer
+        assert layer.bias_initializer is initializer
+
+
+def test_biases_start_from_zero_unless_told_otherwise():
+    for layer in _built(layer_maker.LayerMaker(1), layers.DenseFlipout):
+        np.testing.assert_array_equal(layer.bias, 0.0)
+
+
+def test_a_seed_fixes_weights_and_noise():
+    def make(seed):
+        made = _built(layer_maker.LayerMaker(seed), layers.DenseFlipout)
+        return [one.seed for one in made], [
+            np.array(one.kernel) for one in made
+        ]
+
+    seeds, kernels = make(5)
+    assert seeds == [5, 6, 7]
+    np.testing.assert_array_equal(make(5)[1], kernels)
+    assert _all_differ([*kernels, *make(9)[1]])
+    seeds, fresh = make(None)
+    assert seeds == [None] * 3
+    assert _all_differ([*fresh, *make(None)[1]])
+
+
+def test_a_layers_own_seed_goes_before():
+    maker = layer_maker.LayerMaker(5)
+    assert maker(layers.DenseFlipout, 2, seed=1).seed == 1
+    assert maker(layers.DenseFlipout, 2).seed == 6
+
+
+def test_arguments_of_the_caller_are_not_changed():
+    arguments = {"kernel_initializer": "he_normal", "activation": "relu"}
+    layer_maker.LayerMaker(5)(layers.DenseFlipout, 2, **arguments)
+    assert arguments == {
+        "kernel_initializer": "he_normal",
+        "activation": "relu",
+    }
