@@ -22,6 +22,7 @@ def _setup(linear, model=None, loss=None, **overrides):
             "learning_rate": 0.01,
             "learning_rate_decay": "constant",
             "keep_better": True,
+            "refine_deterministic": False,
             "num_eval_samples": 4,
             "max_eval_examples": 2048,
             "seed": 0,
@@ -31,7 +32,7 @@ def _setup(linear, model=None, loss=None, **overrides):
     problem = problem_lib.Problem(
         model or linear.model(), linear.x, linear.y, loss
     )
-    engine = engine_lib.Engine(problem, settings)
+    engine = engine_lib.Engine(problem, settings, len(settings.members), False)
     progress = progress_lib.Progress.begin(
         problem.params, problem.prior, settings
     )

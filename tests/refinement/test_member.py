@@ -23,7 +23,7 @@ def test_kl_gradient_is_the_derivative_of_the_kl(rng):
     state = _state(rng)
     with tf.GradientTape() as tape:
         tape.watch(state.params)
-        q = member.posterior(state.params)
+        q = member.posterior(state.params, state.prior_loc)
         kl = tfp.distributions.kl_divergence(
             tfp.distributions.Normal(*q),
             tfp.distributions.Normal(state.prior_loc, state.prior_scale),
@@ -38,13 +38,13 @@ def test_kl_gradient_is_the_derivative_of_the_kl(rng):
 def test_condition_on_draw_is_conditioning_at_the_drawn_part(rng):
     state, noise = _state(rng), tf.constant(rng.normal(size=5))
     after = member.condition_on_draw(state, tf.constant(0.6, tf.float64), noise)
-    q = member.posterior(state.params)
+    q = member.posterior(state.params, state.prior_loc)
     p = gaussian.Gaussian(state.prior_loc, state.prior_scale)
     part_posterior = auxiliary.auxiliary_posterior(q, p, 0.6)
     part = part_posterior.loc + part_posterior.scale * noise
     q_given = auxiliary.posterior_given_auxiliary(q, p, 0.6, part)
     np.testing.assert_allclose(
-        member.posterior(after.params), q_given, rtol=1e-9
+        member.posterior(after.params, after.prior_loc), q_given, rtol=1e-9
     )
     np.testing.assert_allclose(
         after.prior_loc, state.prior_loc + part, rtol=1e-9
@@ -94,7 +94,9 @@ def test_conditioning_in_float32_keeps_the_posterior_scale(scale):
     s, v = scale**2, 1e-6
     expected = np.sqrt(s * 0.3 * v / (0.7 * s + 0.3 * v))
     np.testing.assert_allclose(
-        member.posterior(after.params).scale, [expected], rtol=1e-5
+        member.posterior(after.params, after.prior_loc).scale,
+        [expected],
+        rtol=1e-5,
     )
 
 
@@ -115,3 +117,41 @@ def test_adam_equals_keras(rng):
         )
     # Keras holds the learning rate in float32.
     np.testing.assert_allclose(params, variable.numpy(), atol=1e-6)
+
+
+# With columns of point estimates.
+
+
+def _with_points(rng, count=2):
+    state = _state(rng)
+    points = tf.constant(rng.normal(size=(2, count)))
+    return state, state._replace(params=tf.concat([state.params, points], 1))
+
+
+def test_points_have_no_part_in_posterior_and_kl(rng):
+    state, longer = _with_points(rng)
+    prior = (state.prior_loc, state.prior_scale)
+    np.testing.assert_array_equal(
+        member.posterior(longer.params, longer.prior_loc),
+        member.posterior(state.params, state.prior_loc),
+    )
+    assert member.kl_divergence(longer.params, *prior) == (
+        member.kl_divergence(state.params, *prior)
+    )
+    gradient = member.kl_gradient(longer.params, *prior)
+    np.testing.assert_array_equal(
+        gradient[:, :5], member.kl_gradient(state.params, *prior)
+    )
+    assert gradient.shape == (2, 7)
+    np.testing.assert_array_equal(gradient[:, 5:], 0.0)
+
+
+def test_conditioning_leaves_points_alone(rng):
+    state, longer = _with_points(rng)
+    noise, ratio = tf.constant(rng.normal(size=5)), tf.constant(0.6, tf.float64)
+    expected = member.condition_on_draw(state, ratio, noise)
+    found = member.condition_on_draw(longer, ratio, noise)
+    np.testing.assert_array_equal(found.params[:, 5:], longer.params[:, 5:])
+    np.testing.assert_array_equal(found.params[:, :5], expected.params)
+    for one, other in zip(found[1:], expected[1:], strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -170,3 +170,18 @@ def test_members_that_are_no_indices(problem, members):
 def test_what_is_no_model_is_refused(problem):
     with pytest.raises(ValueError, match="must be a keras.Model.*str"):
         linear_gaussian.refine("model", problem.x, problem.y)
+
+
+@pytest.mark.parametrize("first", [0, 5])
+@pytest.mark.parametrize("label", [-1, 3])
+def test_labels_out_of_range_are_refused_before_any_work(problem, first, label):
+    inputs = keras.Input((2,))
+    outputs = layers.DenseFlipout(3, num_train_examples=20)(inputs)
+    model = keras.Model(inputs, outputs)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(loss=loss)
+    y = np.zeros(len(problem.x), np.int32)
+    y[first] = label
+    for loss in (None, "sparse_categorical_crossentropy"):
+        with pytest.raises(ValueError, match=rf"in \[0, 3\).*from .*{label}"):
+            linear_gaussian.refine(model, problem.x, y, loss=loss)

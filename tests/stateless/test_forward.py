@@ -222,6 +222,70 @@ def test_a_frozen_weight_is_still_an_argument():
     assert layer_case.differ(case(params=case.layout.params() + 0.1), before)
 
 
+# With the weights that have no posterior among the arguments.
+
+
+def with_points():
+    case = Case(functional, scope=layers.mean_weights)
+    case.layout = stateless.WeightLayout(case.model, points=True)
+    case.forward = stateless.Forward(
+        case.model, case.layout, scope=layers.mean_weights
+    )
+    return case
+
+
+def test_points_come_with_the_params():
+    case = with_points()
+    names = [variable.path for variable in case.forward.other_variables]
+    assert [name.split("/")[-1] for name in names] == [
+        "moving_mean",
+        "moving_variance",
+    ]
+    before = case()
+    with layers.mean_weights():
+        np.testing.assert_allclose(before, case.model(case.x), rtol=1e-6)
+    params = case.layout.params()
+    changed = case(params=params + 0.1)
+    assert layer_case.differ(changed, before)
+    only_points = tf.concat(
+        [params[:, : case.layout.size], params[:, case.layout.size :] + 0.1], 1
+    )
+    assert layer_case.differ(case(params=only_points), before)
+    assert layer_case.differ(case(params=only_points), changed)
+    np.testing.assert_array_equal(case(params=params), before)
+    # The same as after an assignment.
+    case.layout.assign(params + 0.1)
+    np.testing.assert_allclose(case(), changed, rtol=1e-5)
+    np.testing.assert_array_equal(case(params=params), before)
+
+
+def test_second_row_of_points_means_nothing():
+    case = with_points()
+    params = case.layout.params().numpy()
+    before = case()
+    params[1, case.layout.size :] = 7.0
+    np.testing.assert_array_equal(case(params=params), before)
+
+
+def test_points_have_the_gradients_of_the_model():
+    case = with_points()
+    params = case.layout.params()
+    others = case.forward.other_values()
+    with tf.GradientTape() as tape:
+        tape.watch(params)
+        outputs = case.forward(case.x, params, others, 1, 0)
+        total = tf.reduce_sum(tf.square(outputs))
+    gradient = tape.gradient(total, params)
+    with layers.mean_weights(), tf.GradientTape() as tape:
+        total = tf.reduce_sum(tf.square(case.model(case.x)))
+    expected = tape.gradient(total, [v.value for v in case.layout.points])
+    found = case.layout.split_points(gradient)
+    assert len(found) == 4
+    for one, other in zip(found, expected, strict=True):
+        assert np.all(one != 0.0)
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
 class _ManyDraws(keras.layers.Layer):
     def __init__(self):
         super().__init__()

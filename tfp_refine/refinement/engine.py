@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfp_refine import stateless
@@ -33,21 +34,29 @@ class StepResult(NamedTuple):
 class Engine:
     """Compiled programs of a refinement; each is traced once.
 
-    Members are mapped in parallel over the cores, each with its whole loop of
-    steps inside the graph, so Python does nothing for a single step.
+    Members are mapped inside the graph, each with its whole loop of steps, so
+    Python does nothing for a single step.
 
     Args:
         problem: `Problem`.
         settings: `Settings`.
+        members_per_batch: Members that are computed at a time.
+        vectorized: As for `members.map_members`.
     """
 
-    def __init__(self, problem, settings):
+    def __init__(self, problem, settings, members_per_batch, vectorized):
         self._problem = problem
         self._settings = settings
+        self._members_per_batch = members_per_batch
+        self._vectorized = vectorized
         self._num_examples = problem.num_examples
-        self._evaluator = evaluator_lib.Evaluator(problem)
-        self._condition = stateless.Program(self._trace_condition)
-        self._run = stateless.Program(self._trace_run)
+        self._evaluator = evaluator_lib.Evaluator(problem, vectorized)
+        self._condition = stateless.Program(
+            self._trace_condition, varying=(True, True, False)
+        )
+        self._run = stateless.Program(
+            self._trace_run, varying=(True,) * 3 + (False,) * 5
+        )
 
     def trace_counts(self):
         """Returns how often each program was traced."""
@@ -68,8 +77,11 @@ class Engine:
         Returns:
             state: Stacked `MemberState`.
         """
-        return self._condition(
-            state, tf.constant(ratio, tf.float64), _int64(keys)
+        ratio = tf.constant(ratio, tf.float64)
+        return self._in_batches(
+            lambda state, keys: self._condition(state, keys, ratio),
+            state,
+            keys,
         )
 
     def run(self, state, moments, keys, learning_rate, begin, end):
@@ -86,34 +98,55 @@ class Engine:
         Returns:
             result: `StepResult`.
         """
-        return self._run(
-            state,
-            moments,
-            _int64(keys),
+        common = (
             tf.constant(learning_rate, state.params.dtype),
             tf.constant(begin, tf.int64),
             tf.constant(end, tf.int64),
             self._problem.others,
             self._problem.data,
         )
+        return self._in_batches(
+            lambda state, moments, keys: self._run(
+                state, moments, keys, *common
+            ),
+            state,
+            moments,
+            keys,
+        )
 
     def evaluate(self, state, keys, rows):
         """Estimates each member's bound, as `Evaluator` does."""
-        return self._evaluator(
-            state, keys, rows, self._settings.num_eval_samples
+        return self._in_batches(
+            lambda state, keys: self._evaluator(
+                state, keys, rows, self._settings.num_eval_samples
+            ),
+            state,
+            keys,
         )
 
-    def _trace_condition(self, state, ratio, keys):
+    def _in_batches(self, function, *stacked):
+        *states, keys = stacked
+        return members.in_batches(
+            function,
+            self._members_per_batch,
+            *states,
+            np.asarray(keys, np.int64),
+        )
+
+    def _trace_condition(self, state, keys, ratio):
         def one(arguments):
             state, key = arguments
             noise = tf.random.stateless_normal(
-                tf.shape(state.prior_loc),
+                state.prior_loc.shape,
                 seed=tf.stack([key, 0]),
                 dtype=tf.float64,
             )
             return member.condition_on_draw(state, ratio, noise)
 
-        return members.map_members(one, (state, keys), like=state)
+        return self._map(one, (state, keys), like=state)
+
+    def _map(self, one, stacked, like):
+        return members.map_members(one, stacked, like, self._vectorized)
 
     def _trace_run(
         self, state, moments, keys, learning_rate, begin, end, others, data
@@ -171,7 +204,7 @@ class Engine:
             tf.zeros_like(keys, state.params.dtype),
             keys,
         )
-        return members.map_members(one, (state, moments, keys), like=like)
+        return self._map(one, (state, moments, keys), like=like)
 
     def _nll_and_gradient(self, state, params, others, x, y, key, step):
         """Computes a minibatch's loss, without its KL, and its gradient."""
@@ -183,7 +216,11 @@ class Engine:
                     self._problem.loss, y, outputs
                 )
             )
-        gradient = tape.gradient(nll, params)
+            objective = nll
+            if self._settings.refine_deterministic:
+                penalty = self._problem.layout.point_penalty(params)
+                objective = nll + tf.cast(penalty, nll.dtype)
+        gradient = tape.gradient(objective, params)
         kl_gradient = member.kl_gradient(
             params, state.prior_loc, state.prior_scale
         )
@@ -233,7 +270,3 @@ def _decay(name, step, steps, dtype):
     if name == "cosine":
         return 0.5 * (1.0 + tf.cos(tf.constant(math.pi, dtype) * done))
     return tf.ones([], dtype)
-
-
-def _int64(keys):
-    return tf.constant(keys, tf.int64)

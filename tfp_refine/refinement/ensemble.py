@@ -25,10 +25,13 @@ class RefinedEnsemble:
 
     Args:
         model: `keras.Model` that was refined.
-        params: Members' means and untransformed scales, `[M, 2, W]`.
+        params: Members' means and untransformed scales, `[M, 2, W]`, or
+            `[M, 2, W + D]` with deterministic weights of their own.
         prior_loc: Means of their conditional priors, `[M, W]`.
         prior_scale: Standard deviations of these, `[M, W]`.
-        others: Values of the model's deterministic weights.
+        refined_deterministic: Whether members have deterministic weights of
+            their own.
+        others: Values of the model's weights that are not in `params`.
         input_specs: Shape and dtype of an input example (or nested).
         history: Dict of arrays, see the attribute.
 
@@ -53,6 +56,7 @@ class RefinedEnsemble:
         params,
         prior_loc,
         prior_scale,
+        refined_deterministic,
         others,
         input_specs,
         history,
@@ -61,11 +65,12 @@ class RefinedEnsemble:
         self._model = model
         self._params = params
         self._prior = (prior_loc, prior_scale)
+        self._refined_deterministic = refined_deterministic
         self._others = others
         self._input_specs = input_specs
         self._predictor = stateless.Predictor(
             sampling_forward.sampling_forward(
-                model, stateless.WeightLayout(model)
+                model, stateless.WeightLayout(model, refined_deterministic)
             ),
             functools.partial(stateless.arrays.check_fits, model),
         )
@@ -82,9 +87,10 @@ class RefinedEnsemble:
         The last axis holds all variational weights, in the order of
         `stateless.WeightLayout`.
         """
-        return gaussian.Gaussian(
-            self._params[:, 0], np.logaddexp(0.0, self._params[:, 1])
+        loc, raw = np.moveaxis(
+            self._params[..., : self._prior[0].shape[-1]], 1, 0
         )
+        return gaussian.Gaussian(loc, np.logaddexp(0.0, raw))
 
     @property
     def prior(self):
@@ -167,7 +173,7 @@ class RefinedEnsemble:
                 f"Received: index={index}"
             )
         model = self._clone()
-        layout = stateless.WeightLayout(model)
+        layout = stateless.WeightLayout(model, self._refined_deterministic)
         layout.assign(self._params[index])
         forward = sampling_forward.sampling_forward(model, layout)
         for variable, value in zip(
@@ -200,7 +206,11 @@ class RefinedEnsemble:
             )
             (path / _DESCRIPTION).write_text(
                 json.dumps(
-                    {"format": _FORMAT, "input_specs": self._input_specs}
+                    {
+                        "format": _FORMAT,
+                        "input_specs": self._input_specs,
+                        "refined_deterministic": self._refined_deterministic,
+                    }
                 )
             )
         except OSError as error:
@@ -243,11 +253,13 @@ class RefinedEnsemble:
                 f"The ensemble in '{path}' cannot be read: {error}"
             ) from error
         model = _load_model(path / _MODEL, custom_objects)
-        layout = stateless.WeightLayout(model)
-        if arrays["params"].shape[1:] != (2, layout.size):
+        refined_deterministic = description.get("refined_deterministic", False)
+        layout = stateless.WeightLayout(model, refined_deterministic)
+        expected = tuple(layout.params().shape)
+        if arrays["params"].shape[1:] != expected:
             raise ValueError(
                 f"The members in '{path}' are of another model: it has "
-                f"{layout.size} variational weights, they have "
+                f"{expected[-1]} refined weights, they have "
                 f"{arrays['params'].shape[-1]}."
             )
         forward = sampling_forward.sampling_forward(model, layout)
@@ -256,6 +268,7 @@ class RefinedEnsemble:
             params=arrays["params"],
             prior_loc=arrays["prior_loc"],
             prior_scale=arrays["prior_scale"],
+            refined_deterministic=refined_deterministic,
             others=[np.asarray(value) for value in forward.other_values()],
             input_specs=description["input_specs"],
             history={

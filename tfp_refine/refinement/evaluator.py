@@ -1,5 +1,7 @@
 """The bound of each member, estimated in a compiled program."""
 
+import math
+
 import keras
 import tensorflow as tf
 
@@ -7,8 +9,9 @@ from tfp_refine import stateless
 from tfp_refine.refinement import member
 from tfp_refine.refinement import members
 
-# Rows that are computed at a time.
+# Rows that are computed at a time, fewer of inputs with many numbers.
 _BLOCK = 2048
+_BLOCK_SIZE = 2**21
 
 
 class Evaluator:
@@ -16,10 +19,12 @@ class Evaluator:
 
     Args:
         problem: `Problem`.
+        vectorized: As for `members.map_members`.
     """
 
-    def __init__(self, problem):
+    def __init__(self, problem, vectorized=False):
         self._problem = problem
+        self._vectorized = vectorized
         self._program = stateless.Program(
             self._trace, varying=(True, True, True, False, False, False)
         )
@@ -55,14 +60,15 @@ class Evaluator:
 
     def _trace(self, state, keys, rows, num_samples, others, data):
         num_rows = tf.shape(rows, tf.int64)[0]
-        blocks = (num_rows + _BLOCK - 1) // _BLOCK
+        size = _block_rows(data[0])
+        blocks = (num_rows + size - 1) // size
 
         def one(arguments):
             state, key = arguments
 
             def body(index, total):
-                first = (index % blocks) * _BLOCK
-                block = rows[first : first + _BLOCK]
+                first = (index % blocks) * size
+                block = rows[first : first + size]
                 x, y = keras.tree.map_structure(
                     lambda value: tf.gather(value, block), data
                 )
@@ -92,5 +98,14 @@ class Evaluator:
             return self._problem.num_examples * per_example, kl
 
         return members.map_members(
-            one, (state, keys), like=(state.cost, state.cost)
+            one,
+            (state, keys),
+            like=(state.cost, state.cost),
+            vectorized=self._vectorized,
         )
+
+
+def _block_rows(x):
+    """Returns how many rows of `x` are computed at a time."""
+    numbers = sum(math.prod(leaf.shape[1:]) for leaf in keras.tree.flatten(x))
+    return max(1, min(_BLOCK, _BLOCK_SIZE // max(1, numbers)))

@@ -15,7 +15,8 @@ class MemberState(NamedTuple):
     """Posterior, prior and paid cost of one member (or, stacked, of all).
 
     Attributes:
-        params: Means and untransformed scales, `[2, W]`.
+        params: Means and untransformed scales, `[2, W]`; then the columns of
+            `D` point estimates, if they are refined too.
         prior_loc: Mean of the conditional prior `p(w | a_1:k)`, `[W]`.
         prior_scale: Its standard deviation, `[W]`.
         cost: `sum_k log q(a_k) - log p(a_k)`, nats, a float64 scalar.
@@ -34,23 +35,37 @@ class AdamState(NamedTuple):
     second: tf.Tensor
 
 
-def posterior(params: tf.Tensor) -> gaussian.Gaussian:
-    """Reads the posterior, `[W]`, from `params [2, W]`."""
-    loc, raw = tf.unstack(params)
+def posterior(params: tf.Tensor, prior_loc: tf.Tensor) -> gaussian.Gaussian:
+    """Reads the posterior, `[W]` as the prior, from `params [2, W + D]`."""
+    size = prior_loc.shape[-1]
+    loc, raw = tf.unstack(params[:, :size] if _points(params, size) else params)
     return gaussian.Gaussian(loc, tf.math.softplus(raw))
 
 
 def kl_divergence(params, prior_loc, prior_scale) -> tf.Tensor:
     """Computes `KL(q(w) || p(w | a_1:k))`, nats, summed over all weights."""
     prior = gaussian.Gaussian(prior_loc, prior_scale)
-    return tf.reduce_sum(gaussian.kl_divergence(posterior(params), prior))
+    q = posterior(params, prior_loc)
+    return tf.reduce_sum(gaussian.kl_divergence(q, prior))
 
 
 def kl_gradient(params, prior_loc, prior_scale) -> tf.Tensor:
-    """Computes the gradient of `kl_divergence` for `params`, `[2, W]`."""
+    """Computes the gradient of `kl_divergence` for `params`, their shape."""
     prior = gaussian.Gaussian(prior_loc, prior_scale)
-    d_loc, d_scale = gaussian.kl_gradient(posterior(params), prior)
-    return tf.stack([d_loc, d_scale * tf.math.sigmoid(params[1])])
+    q = posterior(params, prior_loc)
+    d_loc, d_scale = gaussian.kl_gradient(q, prior)
+    size = prior_loc.shape[-1]
+    d_raw = d_scale * tf.math.sigmoid(params[1, :size])
+    gradient = tf.stack([d_loc, d_raw])
+    num_points = _points(params, size)
+    if num_points:
+        gradient = tf.pad(gradient, [[0, 0], [0, num_points]])
+    return gradient
+
+
+def _points(params, size):
+    """Returns `D`, the number of columns after those of the posterior."""
+    return params.shape[-1] - size
 
 
 def condition_on_draw(
@@ -70,7 +85,7 @@ def condition_on_draw(
         state: With `q(w | a)`, `p(w | a)` and the cost of `a` added.
     """
     dtype = state.params.dtype
-    q = posterior(tf.cast(state.params, tf.float64))
+    q = posterior(tf.cast(state.params, tf.float64), state.prior_loc)
     prior = gaussian.Gaussian(
         tf.cast(state.prior_loc, tf.float64),
         tf.cast(state.prior_scale, tf.float64),
@@ -81,7 +96,13 @@ def condition_on_draw(
     q = auxiliary.posterior_given_auxiliary(q, prior, ratio, part)
     prior = auxiliary.prior_given_auxiliary(prior, ratio, part)
     return MemberState(
-        params=tf.cast(tf.stack([q.loc, softplus.inverse(q.scale)]), dtype),
+        params=tf.concat(
+            [
+                tf.cast(tf.stack([q.loc, softplus.inverse(q.scale)]), dtype),
+                state.params[:, state.prior_loc.shape[-1] :],
+            ],
+            axis=1,
+        ),
         prior_loc=tf.cast(prior.loc, dtype),
         prior_scale=tf.cast(prior.scale, dtype),
         cost=state.cost + tf.reduce_sum(paid),

@@ -1,21 +1,25 @@
-"""Mapping of one member's computation over all members."""
+"""Mapping of one member's computation over several members."""
 
 import os
 
 import tensorflow as tf
 
 
-def map_members(function, stacked, like):
-    """Maps a function over members, in parallel over the cores.
+def map_members(function, stacked, like, vectorized):
+    """Maps a function over members.
 
     Args:
         function: Function of one member's values.
         stacked: Their values, `[M, ...]` each, nested.
         like: Tensors of the shapes and dtypes of the stacked results.
+        vectorized: Whether each operation is done for all members at once;
+            otherwise members run in parallel, one on each core.
 
     Returns:
         results: Nested as `like`, `[M, ...]` each.
     """
+    if vectorized:
+        return tf.vectorized_map(function, stacked, warn=False)
     specs = tf.nest.map_structure(
         lambda leaf: tf.TensorSpec(leaf.shape[1:], leaf.dtype), like
     )
@@ -24,4 +28,32 @@ def map_members(function, stacked, like):
         stacked,
         fn_output_signature=specs,
         parallel_iterations=os.cpu_count(),
+    )
+
+
+def in_batches(function, size, *stacked):
+    """Applies a function of stacked members to a few of them at a time.
+
+    Args:
+        function: Function of stacked values, `[m, ...]` each, nested.
+        size: Largest `m`.
+        *stacked: Values of all members, `[M, ...]` each, nested.
+
+    Returns:
+        results: Results of all members, `[M, ...]` each, nested.
+    """
+    num_members = len(tf.nest.flatten(stacked)[0])
+    results = [
+        function(
+            *tf.nest.map_structure(
+                lambda value: value[first : first + size],  # noqa: B023
+                stacked,
+            )
+        )
+        for first in range(0, num_members, size)
+    ]
+    if len(results) == 1:
+        return results[0]
+    return tf.nest.map_structure(
+        lambda *values: tf.concat(values, axis=0), *results
     )

@@ -7,8 +7,8 @@ import numpy as np
 
 from tfp_refine import stateless
 from tfp_refine.refinement import checkpoint as checkpoint_lib
-from tfp_refine.refinement import engine as engine_lib
 from tfp_refine.refinement import ensemble as ensemble_lib
+from tfp_refine.refinement import mapping as mapping_lib
 from tfp_refine.refinement import problem as problem_lib
 from tfp_refine.refinement import progress as progress_lib
 from tfp_refine.refinement import run as run_lib
@@ -24,7 +24,19 @@ class Plan:
         ValueError: If an argument is invalid, or does not fit the others.
     """
 
-    def __init__(self, model, x, y, *, loss, checkpoint_dir, seed, **settings):
+    def __init__(
+        self,
+        model,
+        x,
+        y,
+        *,
+        loss,
+        mapping,
+        members_per_batch,
+        checkpoint_dir,
+        seed,
+        **settings,
+    ):
         if checkpoint_dir is not None and seed is None:
             raise ValueError(
                 "`checkpoint_dir` needs a `seed`, so that work can be "
@@ -33,7 +45,12 @@ class Plan:
         self._settings = settings_lib.check(
             seed=stateless.seeds.check(seed), **settings
         )
-        self._problem = problem_lib.Problem(model, x, y, loss)
+        self._execution = settings_lib.Execution.check(
+            mapping, members_per_batch, len(self._settings.members)
+        )
+        self._problem = problem_lib.Problem(
+            model, x, y, loss, self._settings.refine_deterministic
+        )
         self._checkpoint, self._arrays = None, None
         if checkpoint_dir is not None:
             self._checkpoint = self._open_checkpoint(checkpoint_dir)
@@ -66,7 +83,9 @@ class Plan:
         else:
             progress = progress_lib.Progress.from_arrays(self._arrays)
         run = run_lib.Run(
-            engine_lib.Engine(problem, settings),
+            mapping_lib.make_engine(
+                problem, settings, self._execution, progress
+            ),
             settings,
             problem.num_examples,
             progress,
@@ -113,6 +132,7 @@ class Plan:
             params=np.asarray(state.params)[alive],
             prior_loc=np.asarray(state.prior_loc)[alive],
             prior_scale=np.asarray(state.prior_scale)[alive],
+            refined_deterministic=self._settings.refine_deterministic,
             others=[np.asarray(value) for value in self._problem.others],
             input_specs=keras.tree.map_structure(
                 ensemble_lib.input_spec, self._problem.data[0]

@@ -17,13 +17,16 @@ class Problem:
         x: Training inputs, as for `refine`.
         y: Training targets, as for `refine`.
         loss: Negative log likelihood, as for `refine`.
+        refine_deterministic: Whether `params` include the trainable weights
+            without a posterior.
 
     Attributes:
         model: The model.
         layout: Its `WeightLayout`.
         forward: Its `Forward`; layers draw their weights.
-        others: Values of its deterministic weights.
-        params: Its mean-field posterior, `[2, W]`.
+        others: Values of its weights that are not in `params`.
+        params: Its mean-field posterior, `[2, W]`, and after it, if asked
+            for, its trainable deterministic weights.
         prior: Its prior, `(loc [W], scale [W])`.
         loss: What `example_loss.resolve` returned.
         data: `(x, y)`, tensors `[N, ...]` (or nested).
@@ -35,9 +38,9 @@ class Problem:
         ValueError: If model, data and likelihood do not fit each other.
     """
 
-    def __init__(self, model, x, y, loss):
+    def __init__(self, model, x, y, loss, refine_deterministic=False):
         self.model = model
-        self.layout = stateless.WeightLayout(model)
+        self.layout = stateless.WeightLayout(model, refine_deterministic)
         self.prior = self.layout.prior()
         self.params = self.layout.params()
         self.loss = stateless.example_loss.resolve(model, loss)
@@ -47,6 +50,7 @@ class Problem:
         self.forward = sampling_forward.sampling_forward(model, self.layout)
         self.others = self.forward.other_values()
         self._check_layers()
+        self._check_points()
         self._check_finite()
         self.head_nll = self._check_likelihood()
 
@@ -77,6 +81,16 @@ class Problem:
                 )
                 break
 
+    def _check_points(self):
+        """Refuses deterministic weights that refinement may not move freely."""
+        for variable in self.layout.points:
+            if variable.constraint:
+                raise ValueError(
+                    f"Weight '{variable.path}' is constrained: refinement "
+                    "moves weights freely. Freeze it, lift the constraint, or "
+                    "pass refine_deterministic=False."
+                )
+
     def _check_finite(self):
         for name, value in (
             ("posterior", self.params),
@@ -96,6 +110,8 @@ class Problem:
         x, y = keras.tree.map_structure(lambda value: value[:2], self.data)
         try:
             outputs = self.forward(x, self.params, self.others, 0, 0)
+            labels = self.data[1]
+            stateless.example_loss.check_labels(self.loss, labels, outputs)
             nll = stateless.example_loss.negative_log_likelihood(
                 self.loss, y, outputs
             )

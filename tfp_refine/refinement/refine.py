@@ -18,7 +18,10 @@ def refine(
     keep_better=True,
     num_eval_samples=10,
     max_eval_examples=2048,
+    refine_deterministic=False,
     members=None,
+    mapping="auto",
+    members_per_batch=None,
     checkpoint_dir=None,
     seed=None,
     verbose=1,
@@ -30,10 +33,12 @@ def refine(
     is optimized locally. A mixture of the members is a better posterior than
     the mean field that they start from, and so is its bound.
 
-    The model is not changed. Its deterministic weights, its noise scale and its
-    BatchNorm statistics stay as they are, and the prior is the one that stands
-    when refinement begins. Memory: the data, `M * 2 * W` parameters six times
-    over, and the activations of as many members as there are cores.
+    The model is not changed. Its deterministic weights and its noise scale stay
+    as they are unless `refine_deterministic`, its BatchNorm statistics in any
+    case, and the prior is the one that stands when refinement begins. Memory:
+    the data, `M * 2 * W` parameters six times over, and the activations of as
+    many members as are computed at a time: `members_per_batch` of them, or, if
+    mapped, at most one for each core.
 
     Args:
         model: Trained `keras.Model`, functional or subclassed, with variational
@@ -59,9 +64,19 @@ def refine(
         num_eval_samples: Weight draws in each evaluation of the bound.
         max_eval_examples: Training examples in the evaluations on the way; the
             first and the last evaluation use all of them.
+        refine_deterministic: Whether trainable weights without a posterior are
+            optimized along, each member's for itself, with their Keras
+            regularizers in the loss. The members' bounds then are no longer
+            bounds of one model. Defaults to `False`.
         members: Indices of the members to compute, for work on several
             machines; all if `None`. A member's result depends on `seed` and
             its index alone.
+        mapping: How members are computed together: `"mapped"`, each on a core
+            of its own; `"vectorized"`, each operation for all at once; or
+            `"auto"`: the faster of the two, mapped without an accelerator, and
+            by a short trial with one.
+        members_per_batch: Members that are computed at a time, which bounds
+            memory; all of them if `None`.
         checkpoint_dir: Folder to save progress in, and to continue from.
         seed: Integer that fixes the result; a fresh one if `None`.
         verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
@@ -72,9 +87,9 @@ def refine(
     Raises:
         ValueError: If an argument is invalid, the data does not fit the model,
             the checkpoint is of another refinement, or the model has no bound
-            that refinement could raise: layers with `sample=False`, frozen or
-            constrained variational weights, masked outputs, a loss with
-            several values for an example.
+            that refinement could raise: layers with `sample=False`, frozen
+            variational weights, constrained weights among those to refine,
+            masked outputs, a loss with several values for an example.
         FloatingPointError: If all members diverged.
 
     Example:

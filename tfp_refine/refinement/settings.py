@@ -8,6 +8,7 @@ from tfp_refine import arguments
 from tfp_refine.math import variance_schedule
 
 LEARNING_RATE_DECAYS = ("constant", "cosine", "linear")
+MAPPINGS = ("auto", "mapped", "vectorized")
 
 
 class Settings(NamedTuple):
@@ -26,6 +27,8 @@ class Settings(NamedTuple):
         num_eval_samples: Weight draws in each evaluation of the bound.
         max_eval_examples: Training examples in the evaluations between
             auxiliary variables.
+        refine_deterministic: Whether weights without a posterior are optimized
+            along.
         seed: Integer.
     """
 
@@ -38,6 +41,7 @@ class Settings(NamedTuple):
     keep_better: bool
     num_eval_samples: int
     max_eval_examples: int
+    refine_deterministic: bool
     seed: int
 
     def learning_rates(self):
@@ -53,6 +57,45 @@ class Settings(NamedTuple):
         return tuple(rates)
 
 
+class Execution(NamedTuple):
+    """How a refinement is computed; its result is the same, but for rounding.
+
+    Attributes:
+        mapping: One of `MAPPINGS`.
+        members_per_batch: Members that are computed at a time.
+    """
+
+    mapping: str
+    members_per_batch: int
+
+    @classmethod
+    def check(cls, mapping, members_per_batch, num_members):
+        """Builds `Execution` from arguments of `refine`.
+
+        Args:
+            mapping: As the attribute.
+            members_per_batch: As the attribute, or `None` for all.
+            num_members: How many members are computed in all.
+
+        Returns:
+            execution: `Execution`.
+
+        Raises:
+            ValueError: If an argument is invalid.
+        """
+        if mapping not in MAPPINGS:
+            raise ValueError(
+                f"`mapping` must be one of {MAPPINGS}. "
+                f"Received: mapping={mapping!r}"
+            )
+        if members_per_batch is None:
+            return cls(mapping, num_members)
+        members_per_batch = arguments.positive_integer(
+            "members_per_batch", members_per_batch
+        )
+        return cls(mapping, min(members_per_batch, num_members))
+
+
 def check(
     *,
     num_members,
@@ -61,6 +104,7 @@ def check(
     learning_rate,
     learning_rate_decay,
     keep_better,
+    refine_deterministic,
     seed,
     **counts,
 ):
@@ -73,6 +117,7 @@ def check(
         learning_rate: As in `Settings`.
         learning_rate_decay: As in `Settings`.
         keep_better: As in `Settings`.
+        refine_deterministic: As in `Settings`.
         seed: Integer.
         **counts: The others of `Settings`, all positive integers.
 
@@ -94,6 +139,7 @@ def check(
         learning_rate=arguments.positive("learning_rate", learning_rate),
         learning_rate_decay=learning_rate_decay,
         keep_better=bool(keep_better),
+        refine_deterministic=bool(refine_deterministic),
         seed=seed,
         **{
             name: arguments.positive_integer(name, value)

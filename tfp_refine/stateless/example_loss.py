@@ -61,6 +61,38 @@ def negative_log_likelihood(loss, y_true, y_pred):
     return nll
 
 
+def check_labels(loss, y_true, y_pred):
+    """Checks that class numbers are classes of the outputs.
+
+    TensorFlow itself stops on a CPU, with a message about an internal
+    operation, and computes NaN elsewhere.
+
+    Args:
+        loss: What `resolve` returned.
+        y_true: All targets, `[N, ...]`.
+        y_pred: Some outputs of the model, `[B, ..., C]`.
+
+    Raises:
+        ValueError: If the loss takes class numbers, and one is not in
+            `[0, C)`.
+    """
+    if not _takes_class_numbers(loss):
+        return
+    num_classes = y_pred.shape[-1]
+    low, high = float(keras.ops.min(y_true)), float(keras.ops.max(y_true))
+    if low < 0 or high >= num_classes:
+        raise ValueError(
+            f"Class numbers must be in [0, {num_classes}), as the model has "
+            f"{num_classes} outputs. Received: values from {low:g} to {high:g}"
+        )
+
+
+def _takes_class_numbers(loss):
+    return isinstance(loss, keras.losses.SparseCategoricalCrossentropy) or (
+        loss is keras.losses.sparse_categorical_crossentropy
+    )
+
+
 def _of_rank(y_true, y_pred):
     """Adds or drops the targets' last axis if it alone is missing, or 1."""
     rank, wanted = len(y_true.shape), len(y_pred.shape)

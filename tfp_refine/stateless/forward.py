@@ -25,11 +25,13 @@ class Forward:
         self._model = model
         self._layout = layout
         self._scope = scope
-        self._variational = {}
+        self._places = {}
         if layout is not None:
             for index, weight in enumerate(layout.weights):
-                self._variational[id(weight.loc)] = (0, index)
-                self._variational[id(weight.untransformed_scale)] = (1, index)
+                self._places[id(weight.loc)] = (0, index)
+                self._places[id(weight.untransformed_scale)] = (1, index)
+            for index, variable in enumerate(layout.points):
+                self._places[id(variable)] = (2, index)
         arguments = inspect.signature(model.call).parameters
         self._arguments = {"training": False} if "training" in arguments else {}
 
@@ -39,7 +41,7 @@ class Forward:
         return [
             weight
             for weight in self._model.weights
-            if id(weight) not in self._variational
+            if id(weight) not in self._places
         ]
 
     def other_values(self):
@@ -51,8 +53,7 @@ class Forward:
 
         Args:
             x: Inputs, `[B, ...]` (or nested).
-            params: Means and untransformed scales, `[2, W]`; `None` if there
-                is no layout.
+            params: As the layout's `params()`; `None` if there is no layout.
             others: Values of `other_variables`, in their order.
             key: Integer scalar, of the random stream.
             call_index: Integer scalar: calls with different ones draw
@@ -64,8 +65,11 @@ class Forward:
         model = self._model
         values = dict(zip(map(id, self.other_variables), others, strict=True))
         if params is not None:
-            split = self._layout.split(params)
-            for variable, (row, index) in self._variational.items():
+            split = (
+                *self._layout.split(params),
+                self._layout.split_points(params),
+            )
+            for variable, (row, index) in self._places.items():
                 values[variable] = split[row][index]
         states = [v for v in model.variables if seeds.is_generator_state(v)]
         values.update(_generator_states(states, key, call_index))

@@ -10,32 +10,41 @@ class WeightLayout:
 
     Means and untransformed scales of all weights, kernels and biases alike,
     are the two rows of one tensor `params [2, W]`; a prior is a pair of
-    vectors `[W]`.
+    vectors `[W]`. With `points`, the model's `D` other trainable weights are
+    columns after these, `[2, W + D]`, whose second row means nothing.
 
     Args:
         model: Built `keras.Model` (or layer).
+        points: Whether to include the trainable weights without a posterior;
+            what priors learn is never included. Defaults to `False`.
 
     Attributes:
         weights: List of the `VariationalWeight`s, each once.
-        size: `W`, the number of scalar weights.
+        points: List of the other `keras.Variable`s that are included.
+        size: `W`, the number of scalar weights with a posterior.
 
     Raises:
         ValueError: If the model is not built or has no variational layers.
     """
 
-    def __init__(self, model):
+    def __init__(self, model, points=False):
         self.weights = _collect(model)
+        self.points = _collect_points(model, self.weights) if points else []
         self._shapes = [tuple(weight.loc.shape) for weight in self.weights]
         self._sizes = [int(np.prod(shape)) for shape in self._shapes]
         self.size = sum(self._sizes)
         self.dtype = self.weights[0].loc.dtype
 
     def params(self):
-        """Returns the model's current means and untransformed scales."""
+        """Returns the current values, `[2, W]`, or `[2, W + D]`."""
+        locs = [weight.loc for weight in self.weights]
+        scales = [weight.untransformed_scale for weight in self.weights]
         return tf.stack(
             [
-                self._flatten(weight.loc for weight in self.weights),
-                self._flatten(w.untransformed_scale for w in self.weights),
+                self._flatten([*locs, *self.points]),
+                self._flatten(
+                    [*scales, *map(keras.ops.zeros_like, self.points)]
+                ),
             ]
         )
 
@@ -64,26 +73,32 @@ class WeightLayout:
         return loc, scale
 
     def assign(self, params):
-        """Sets the model's means and untransformed scales.
+        """Sets the model's means, untransformed scales and points.
 
         Args:
-            params: `[2, W]`.
+            params: As `params()` returns them.
         """
         locs, scales = self.split(params)
         for weight, loc, scale in zip(self.weights, locs, scales, strict=True):
             weight.loc.assign(loc)
             weight.untransformed_scale.assign(scale)
+        for variable, value in zip(
+            self.points, self.split_points(params), strict=True
+        ):
+            variable.assign(value)
 
     def split(self, params):
-        """Cuts `params [2, W]` into tensors of the weights' shapes.
+        """Cuts `params` into tensors of the weights' shapes.
 
         Args:
-            params: Means and untransformed scales, `[2, W]`.
+            params: Means and untransformed scales, `[2, W]` or `[2, W + D]`.
 
         Returns:
             locs: List of tensors, one a weight.
             untransformed_scales: List of tensors, one a weight.
         """
+        if self.points:
+            params = params[:, : self.size]
         rows = [tf.split(row, self._sizes) for row in tf.unstack(params)]
         return tuple(
             [
@@ -91,6 +106,48 @@ class WeightLayout:
                 for part, shape in zip(row, self._shapes, strict=True)
             ]
             for row in rows
+        )
+
+    def split_points(self, params):
+        """Cuts the points out of `params`.
+
+        Args:
+            params: `[2, W + D]`.
+
+        Returns:
+            points: List of tensors, of the shapes and dtypes of `points`.
+        """
+        if not self.points:
+            return []
+        shapes = [tuple(variable.shape) for variable in self.points]
+        parts = tf.split(
+            params[0, self.size :], [int(np.prod(shape)) for shape in shapes]
+        )
+        return [
+            tf.cast(tf.reshape(part, shape), variable.dtype)
+            for part, shape, variable in zip(
+                parts, shapes, self.points, strict=True
+            )
+        ]
+
+    def point_penalty(self, params):
+        """Computes what the points' own Keras regularizers add to a loss.
+
+        Args:
+            params: `[2, W + D]`.
+
+        Returns:
+            penalty: Scalar.
+        """
+        return sum(
+            (
+                tf.cast(variable.regularizer(value), params.dtype)
+                for variable, value in zip(
+                    self.points, self.split_points(params), strict=True
+                )
+                if variable.regularizer is not None
+            ),
+            start=tf.zeros([], params.dtype),
         )
 
     def _flatten(self, values):
@@ -125,3 +182,21 @@ def _collect(model):
             "a posterior come from `tfp_refine.layers`."
         )
     return weights
+
+
+def _collect_points(model, weights):
+    """Finds the trainable weights that belong to no posterior or prior."""
+    belonging = {
+        id(variable)
+        for weight in weights
+        for variable in (
+            weight.loc,
+            weight.untransformed_scale,
+            *weight.prior_weights,
+        )
+    }
+    return [
+        variable
+        for variable in model.trainable_weights
+        if id(variable) not in belonging
+    ]

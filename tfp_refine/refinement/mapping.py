@@ -1,0 +1,73 @@
+"""The choice between members that are mapped and members that are vectorized.
+
+On a CPU mapped members are faster or as fast, by `benchmarks/refinement.py`. On
+an accelerator that depends on the model: there both are tried.
+"""
+
+import time
+
+import tensorflow as tf
+
+from tfp_refine.refinement import engine as engine_lib
+
+_TRIAL_STEPS = 5
+
+
+def make_engine(problem, settings, execution, progress):
+    """Makes the engine that computes a refinement fastest.
+
+    Args:
+        problem: `Problem`.
+        settings: `Settings`.
+        execution: `Execution`.
+        progress: `Progress`, for a trial; it is not changed.
+
+    Returns:
+        engine: `Engine`.
+    """
+    mapped, vectorized = (
+        engine_lib.Engine(
+            problem, settings, execution.members_per_batch, vectorized
+        )
+        for vectorized in (False, True)
+    )
+    if execution.mapping == "auto":
+        if not tf.config.list_logical_devices("GPU"):
+            return mapped
+        return faster(mapped, vectorized, progress, settings)
+    return vectorized if execution.mapping == "vectorized" else mapped
+
+
+def faster(first, second, progress, settings):
+    """Tries two engines for a few steps, and returns the faster one.
+
+    Args:
+        first: `Engine`.
+        second: `Engine`.
+        progress: `Progress` that tells the state to try them on.
+        settings: `Settings`.
+
+    Returns:
+        engine: One of the two.
+    """
+    seconds = [
+        _trial_seconds(engine, progress, settings) for engine in (first, second)
+    ]
+    return first if seconds[0] <= seconds[1] else second
+
+
+def _trial_seconds(engine, progress, settings):
+    """Returns the seconds of a few steps, after a first one that compiles."""
+    for steps in (1, _TRIAL_STEPS):
+        begin = time.perf_counter()
+        result = engine.run(
+            progress.state,
+            progress.moments,
+            settings.members,
+            settings.learning_rate,
+            0,
+            steps,
+        )
+        tf.nest.map_structure(lambda leaf: leaf.numpy(), result)
+        seconds = time.perf_counter() - begin
+    return seconds
