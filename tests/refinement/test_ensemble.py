@@ -1,9 +1,12 @@
+import json
+
 import keras
 import numpy as np
 import pytest
 
 import tfp_refine as tfr
 from tests.support import linear_gaussian
+from tfp_refine.refinement import array_file
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +177,48 @@ def test_folder_that_is_no_ensemble_is_refused(ensemble, tmp_path, broken):
     else:
         file.write_text("garbage")
     with pytest.raises(ValueError, match=str(tmp_path)):
+        tfr.RefinedEnsemble.load(tmp_path)
+
+
+def _without(name):
+    def change(description, arrays):
+        (description if name in description else arrays).pop(name)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_without("params"), "does not hold members"),
+        (_without("prior_scale"), "does not hold members"),
+        (_without("input_specs"), "does not describe an ensemble"),
+        (_without("format"), "its format is None"),
+        (lambda d, a: d.update(format=99), "its format is 99"),
+        (
+            lambda d, a: a.update(prior_loc=a["prior_loc"][:2]),
+            "does not hold members",
+        ),
+        (
+            lambda d, a: a.update(
+                prior_loc=a["prior_loc"][:, :1],
+                prior_scale=a["prior_scale"][:, :1],
+            ),
+            "of another model",
+        ),
+    ],
+)
+def test_contents_that_are_no_ensemble_are_refused(
+    ensemble, tmp_path, change, message
+):
+    ensemble.save(tmp_path)
+    file = tmp_path / "ensemble.json"
+    description = json.loads(file.read_text())
+    arrays = array_file.read(tmp_path / "members.npz")
+    change(description, arrays)
+    file.write_text(json.dumps(description))
+    array_file.write(tmp_path / "members.npz", arrays)
+    with pytest.raises(ValueError, match=message):
         tfr.RefinedEnsemble.load(tmp_path)
 
 

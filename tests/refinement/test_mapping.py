@@ -5,6 +5,7 @@ from typing import NamedTuple
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.support import layer_case
 from tests.support import linear_gaussian
@@ -224,6 +225,7 @@ def test_work_may_be_continued_another_way(
     arguments = (problem.model(), problem.x, problem.y)
     expected = linear_gaussian.refine(*arguments)
     monkeypatch.setattr(run_lib, "_SAVE_EVERY", 0.0)
+    monkeypatch.setattr(run_lib, "_SAVE_RATIO", 0.0)
     left = [4]  # of 12 reports
     original = run_lib.Run._optimize
 
@@ -243,6 +245,32 @@ def test_work_may_be_continued_another_way(
     assert -left[0] - 1 == 12 - 4  # nothing was done twice
     vectorized = "mapping" in before or "mapping" in after
     (_assert_close if vectorized else _assert_equal)(resumed, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch_size", [6, 256])
+def test_vectorized_grouped_convolutions_are_the_mapped_ones(batch_size):
+    # TensorFlow's vectorized gradient of these is wrong for shared inputs.
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(10, 5, 6, 4)).astype("float32")
+    y = rng.integers(3, size=10)
+    inputs = keras.Input(x.shape[1:])
+    options = {
+        "num_train_examples": 10,
+        "kernel_posterior": layers.MeanFieldPosterior(0.1),
+    }
+    hidden = layers.Conv2DFlipout(4, 3, groups=2, **options)(inputs)
+    outputs = layers.DenseFlipout(3, **options)(keras.layers.Flatten()(hidden))
+    model = keras.Model(inputs, outputs)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    mapped, vectorized = (
+        linear_gaussian.refine(
+            model, x, y, loss=loss, mapping=mapping, batch_size=batch_size,
+            steps=3, learning_rate=1e-2,
+        )
+        for mapping in ("mapped", "vectorized")
+    )  # fmt: skip
+    _assert_close(vectorized, mapped)
 
 
 # The choice.
@@ -290,6 +318,20 @@ def test_a_trial_finds_the_engine_with_the_faster_steps(
     engines = [_FakeEngine(clock, *seconds) for seconds in (first, second)]
     chosen = mapping_lib.faster(*engines, _FakeProgress, _FakeSettings)
     assert chosen is engines[expected]
+
+
+class _BrokenEngine:
+    def run(self, *arguments):
+        raise tf.errors.ResourceExhaustedError(None, None, "out of memory")
+
+
+def test_a_trial_survives_an_engine_that_fails():
+    works = _FakeEngine([0.0], 1.0, 0.1)
+    with pytest.warns(RuntimeWarning, match="vectorized.*out of memory"):
+        chosen = mapping_lib.faster(
+            works, _BrokenEngine(), _FakeProgress, _FakeSettings
+        )
+    assert chosen is works
 
 
 class _MadeEngine(NamedTuple):

@@ -31,6 +31,7 @@ def test_interrupted_work_ends_with_the_same_numbers(
     problem, ensemble, tmp_path, monkeypatch, reports
 ):
     monkeypatch.setattr(run_lib, "_SAVE_EVERY", 0.0)
+    monkeypatch.setattr(run_lib, "_SAVE_RATIO", 0.0)
     left = [reports]
     original = run_lib.Run._optimize
 

@@ -158,7 +158,7 @@ class Engine:
 
             def body(step, params, moments, order, total, failed):
                 order = self._reshuffle(order, step, begin, key)
-                x, y = self._batch(data, order, step)
+                x, y = self._batch(data, order, step, key)
                 nll, gradient = self._nll_and_gradient(
                     state, params, others, x, y, key, step
                 )
@@ -252,13 +252,18 @@ class Engine:
     def _is_subsampled(self):
         return self._num_examples > self._settings.batch_size
 
-    def _batch(self, data, order, step):
-        if not self._is_subsampled():
+    def _batch(self, data, order, step, key):
+        if self._is_subsampled():
+            size = self._settings.batch_size
+            first = tf.cast(step % self._batches_per_epoch(), tf.int32) * size
+            rows = order[first : first + size]
+            rows = tf.ensure_shape(rows, [size])
+        elif self._vectorized:
+            # TensorFlow's vectorized gradient of a grouped convolution is wrong
+            # for inputs that members share: give each member its own.
+            rows = order + tf.cast(0 * key, order.dtype)
+        else:
             return data
-        size = self._settings.batch_size
-        first = tf.cast(step % self._batches_per_epoch(), tf.int32) * size
-        rows = order[first : first + size]
-        rows = tf.ensure_shape(rows, [size])
         return keras.tree.map_structure(lambda v: tf.gather(v, rows), data)
 
 

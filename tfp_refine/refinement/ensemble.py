@@ -3,6 +3,7 @@
 import functools
 import json
 import pathlib
+import zipfile
 
 import keras
 import numpy as np
@@ -248,6 +249,7 @@ class RefinedEnsemble:
         try:
             description = json.loads((path / _DESCRIPTION).read_text())
             arrays = array_file.read(path / _MEMBERS)
+            _check_contents(description, arrays)
         except (OSError, ValueError) as error:
             raise ValueError(
                 f"The ensemble in '{path}' cannot be read: {error}"
@@ -256,7 +258,8 @@ class RefinedEnsemble:
         refined_deterministic = description.get("refined_deterministic", False)
         layout = stateless.WeightLayout(model, refined_deterministic)
         expected = tuple(layout.params().shape)
-        if arrays["params"].shape[1:] != expected:
+        found = (arrays["params"].shape[1:], arrays["prior_loc"].shape[1:])
+        if found != (expected, (layout.size,)):
             raise ValueError(
                 f"The members in '{path}' are of another model: it has "
                 f"{expected[-1]} refined weights, they have "
@@ -302,6 +305,31 @@ class RefinedEnsemble:
         return clone
 
 
+def _check_contents(description, arrays):
+    """Checks that the files of an ensemble hold what `save` puts there."""
+    if not isinstance(description, dict) or "input_specs" not in description:
+        raise ValueError(f"{_DESCRIPTION} does not describe an ensemble.")
+    if description.get("format") != _FORMAT:
+        raise ValueError(
+            f"its format is {description.get('format')!r}, where this version "
+            f"reads {_FORMAT}."
+        )
+    shapes = {
+        name: arrays[name].shape if name in arrays else None
+        for name in ("params", "prior_loc", "prior_scale")
+    }
+    prior = shapes["prior_loc"]
+    if (
+        None in shapes.values()
+        or prior != shapes["prior_scale"]
+        or len(prior) != 2
+        or shapes["params"][:1] != prior[:1]
+    ):
+        raise ValueError(
+            f"{_MEMBERS} does not hold members. Received: shapes {shapes}"
+        )
+
+
 def _load_model(path, custom_objects):
     """Loads a model, uncompiled if its loss cannot be found again."""
     for compiled in (True, False):
@@ -309,7 +337,13 @@ def _load_model(path, custom_objects):
             return keras.models.load_model(
                 path, custom_objects=custom_objects, compile=compiled
             )
-        except (OSError, TypeError, ValueError) as error:
+        except (
+            OSError,
+            KeyError,
+            TypeError,
+            ValueError,
+            zipfile.BadZipFile,
+        ) as error:
             failure = error
     raise ValueError(
         f"The model '{path}' cannot be loaded. Classes of yours must be "

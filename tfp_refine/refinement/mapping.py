@@ -5,6 +5,7 @@ an accelerator that depends on the model: there both are tried.
 """
 
 import time
+import warnings
 
 import tensorflow as tf
 
@@ -43,17 +44,24 @@ def faster(first, second, progress, settings):
 
     Args:
         first: `Engine`.
-        second: `Engine`.
+        second: `Engine`, which may fail, for instance for want of memory.
         progress: `Progress` that tells the state to try them on.
         settings: `Settings`.
 
     Returns:
         engine: One of the two.
     """
-    seconds = [
-        _trial_seconds(engine, progress, settings) for engine in (first, second)
-    ]
-    return first if seconds[0] <= seconds[1] else second
+    seconds = _trial_seconds(first, progress, settings)
+    try:
+        seconds_of_second = _trial_seconds(second, progress, settings)
+    except (tf.errors.OpError, TypeError, ValueError) as error:
+        warnings.warn(
+            f"Members cannot be vectorized, and are mapped: {error}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return first
+    return first if seconds <= seconds_of_second else second
 
 
 def _trial_seconds(engine, progress, settings):

@@ -92,8 +92,8 @@ class Plan:
             self._checkpoint,
             lambda done, elbo: bar.update(done, [("elbo", elbo)]),
         )
-        elbo = run.finish()
-        return self._ensemble(progress, elbo)
+        run.finish()
+        return self._ensemble(progress)
 
     def _open_checkpoint(self, directory):
         problem = self._problem
@@ -114,8 +114,8 @@ class Plan:
         ]
         return checkpoint_lib.Checkpoint(directory, fingerprint)
 
-    def _ensemble(self, progress, elbo):
-        members = self._settings.members
+    def _ensemble(self, progress):
+        members, elbo = self._settings.members, progress.elbo_final
         for index in np.flatnonzero(~np.isfinite(elbo)):
             progress.failures.setdefault(
                 members[index], "its final bound was not finite"

@@ -25,7 +25,9 @@ class Progress:
         state: Stacked `MemberState`.
         start: `params [M, 2, W]` before its optimization.
         moments: Stacked `AdamState`.
-        elbo_init: Bound of the mean-field posterior, `[M]`.
+        elbo_init: Bound of the mean-field posterior, `[M]`; NaN where it is
+            not known yet.
+        elbo_final: Bound after refinement, likewise.
         staircase: Arrays `[M, K]`, named as in `STAIRCASE`.
         trace_step: Optimization steps done at each point of the trace.
         trace_elbo: Bound estimated from minibatches since the point before,
@@ -39,6 +41,7 @@ class Progress:
     start: np.ndarray
     moments: member.AdamState
     elbo_init: np.ndarray
+    elbo_final: np.ndarray
     staircase: dict[str, np.ndarray]
     trace_step: list[int]
     trace_elbo: list[np.ndarray]
@@ -73,6 +76,7 @@ class Progress:
             start=params,
             moments=zero_moments(params),
             elbo_init=np.full(count, np.nan),
+            elbo_final=np.full(count, np.nan),
             staircase={
                 name: np.zeros(shape, dtype)
                 for name, dtype in STAIRCASE.items()
@@ -91,6 +95,7 @@ class Progress:
             "start": np.asarray(self.start),
             **{f"moments_{k}": np.asarray(v) for k, v in _items(self.moments)},
             "elbo_init": self.elbo_init,
+            "elbo_final": self.elbo_final,
             **{f"staircase_{k}": v for k, v in self.staircase.items()},
             "trace_step": np.array(self.trace_step, np.int64),
             "trace_elbo": np.array(self.trace_elbo, np.float64),
@@ -108,6 +113,7 @@ class Progress:
             start=arrays["start"],
             moments=_restore(member.AdamState, "moments", arrays),
             elbo_init=arrays["elbo_init"],
+            elbo_final=arrays["elbo_final"],
             staircase={name: arrays[f"staircase_{name}"] for name in STAIRCASE},
             trace_step=arrays["trace_step"].tolist(),
             trace_elbo=list(arrays["trace_elbo"]),

@@ -12,8 +12,12 @@ _INITIAL, _AUXILIARY, _STEPS, _SELECTION, _STAIRCASE, _FINAL, _ROWS = range(7)
 
 # Reports (and chances to save) for each auxiliary variable.
 _REPORTS = 10
-# Seconds between two saves within one auxiliary variable.
+# Members whose bounds are evaluated between two chances to save.
+_EVALUATED_TOGETHER = 4
+# Least seconds between two saves within one auxiliary variable, by themselves
+# and as a multiple of what the last save took.
 _SAVE_EVERY = 10.0
+_SAVE_RATIO = 20.0
 
 
 class Run:
@@ -38,18 +42,13 @@ class Run:
         self._checkpoint = checkpoint
         self._report = report
         self._saved_at = time.monotonic()
+        self._save_seconds = 0.0
 
     def finish(self):
-        """Runs all that is left.
-
-        Returns:
-            elbo: Final bound of each member from fresh draws and all
-                examples, nats, `[M]`; NaN for a member that failed.
-        """
+        """Runs all that is left."""
         progress, settings = self.progress, self._settings
-        everything = np.arange(self._num_examples)
         if progress.auxiliary == 0 and progress.step == 0:
-            progress.elbo_init = self._elbo(_INITIAL, everything)
+            self._evaluate(_INITIAL, progress.elbo_init)
         while progress.auxiliary < len(settings.variance_ratios):
             if progress.step == 0:
                 self._condition()
@@ -59,7 +58,22 @@ class Run:
             progress.auxiliary += 1
             progress.step = 0
             self._save()
-        return self._elbo(_FINAL, everything)
+        self._evaluate(_FINAL, progress.elbo_final)
+
+    def _evaluate(self, purpose, elbo):
+        """Fills in bounds from all examples, a few members at a time.
+
+        Args:
+            purpose: Random stream.
+            elbo: Bounds, `[M]`; NaN where one is missing, and where a member
+                failed.
+        """
+        everything = np.arange(self._num_examples)
+        missing = np.flatnonzero(np.isnan(elbo) & ~np.array(self._failed()))
+        for first in range(0, len(missing), _EVALUATED_TOGETHER):
+            part = missing[first : first + _EVALUATED_TOGETHER]
+            elbo[part] = self._elbo(purpose, everything, part=part)
+            self._save_now_and_then()
 
     def _condition(self):
         progress, k = self.progress, self.progress.auxiliary
@@ -98,8 +112,7 @@ class Run:
         progress.trace_elbo.append(elbo)
         if not np.all(np.isnan(elbo)):
             self._report(done, float(np.nanmean(elbo)))
-        if time.monotonic() - self._saved_at > _SAVE_EVERY:
-            self._save()
+        self._save_now_and_then()
 
     def _select(self):
         """Keeps the better of the posteriors before and after optimization."""
@@ -125,12 +138,17 @@ class Run:
         staircase["cost"][:, k] = np.asarray(progress.state.cost)
         staircase["kept"][:, k] = keep
 
-    def _elbo(self, purpose, rows, state=None):
+    def _elbo(self, purpose, rows, state=None, part=None):
+        """Estimates bounds, `[M]`, or those of the members in `part`."""
         state = self.progress.state if state is None else state
-        keys = self._keys(purpose, self.progress.auxiliary)
+        keys = np.array(self._keys(purpose, self.progress.auxiliary))
+        failed = np.array(self._failed())
+        if part is not None:
+            state = state._make(np.asarray(leaf)[part] for leaf in state)
+            keys, failed = keys[part], failed[part]
         log_likelihood, kl = self._engine.evaluate(state, keys, rows)
         elbo = (log_likelihood - kl - state.cost).numpy()
-        elbo[self._failed()] = np.nan
+        elbo[failed] = np.nan
         return elbo
 
     def _rows(self):
@@ -158,7 +176,14 @@ class Run:
         failures = self.progress.failures
         return [member in failures for member in self._settings.members]
 
+    def _save_now_and_then(self):
+        pause = max(_SAVE_EVERY, _SAVE_RATIO * self._save_seconds)
+        if time.monotonic() - self._saved_at > pause:
+            self._save()
+
     def _save(self):
+        begin = time.monotonic()
         if self._checkpoint is not None:
             self._checkpoint.save(self.progress.to_arrays())
         self._saved_at = time.monotonic()
+        self._save_seconds = self._saved_at - begin
