@@ -49,10 +49,12 @@ def test_copies_are_of_the_same_distribution():
     made = _built(
         layer_maker.LayerMaker(2), keras.layers.Dense, kernel_initializer=given
     )
-    for index, one in enumerate(made):
-        assert one.kernel_initializer.get_config() == {
+    seeds = {one.kernel_initializer.get_config()["seed"] for one in made}
+    assert len(seeds - {None}) == 3
+    for one in made:
+        assert {**one.kernel_initializer.get_config(), "seed": None} == {
             **given.get_config(),
-            "seed": 2 + index,
+            "seed": None,
         }
 
 
@@ -103,9 +105,11 @@ def test_a_seed_fixes_weights_and_noise():
         ]
 
     seeds, kernels = make(5)
-    assert seeds == [5, 6, 7]
+    assert len(set(seeds)) == 3
     np.testing.assert_array_equal(make(5)[1], kernels)
-    assert _all_differ([*kernels, *make(9)[1]])
+    # Nor do the streams of neighboring seeds overlap.
+    assert not set(seeds) & set(make(6)[0])
+    assert _all_differ([*kernels, *make(6)[1]])
     seeds, fresh = make(None)
     assert seeds == [None] * 3
     assert _all_differ([*fresh, *make(None)[1]])
@@ -114,7 +118,7 @@ def test_a_seed_fixes_weights_and_noise():
 def test_a_layers_own_seed_goes_before():
     maker = layer_maker.LayerMaker(5)
     assert maker(layers.DenseFlipout, 2, seed=1).seed == 1
-    assert maker(layers.DenseFlipout, 2).seed == 6
+    assert maker(layers.DenseFlipout, 2).seed > 1
 
 
 def test_arguments_of_the_caller_are_not_changed():
@@ -124,3 +128,18 @@ def test_arguments_of_the_caller_are_not_changed():
         "kernel_initializer": "he_normal",
         "activation": "relu",
     }
+
+
+def test_noise_is_not_that_of_the_initial_weights():
+    initial = keras.initializers.RandomNormal
+    layer = layer_maker.LayerMaker(5)(
+        layers.DenseReparameterization,
+        40,
+        use_bias=False,
+        kernel_initializer=initial(stddev=1.0),
+        kernel_posterior=layers.MeanFieldPosterior(1.0),
+    )
+    x = np.eye(40, dtype="float32")
+    noise = np.asarray(layer(x) - layer(x, sample=False))
+    correlation = np.corrcoef(np.ravel(layer.kernel), np.ravel(noise))[0, 1]
+    assert abs(correlation) < 0.15  # six standard deviations

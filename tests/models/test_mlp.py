@@ -117,7 +117,7 @@ def test_a_seed_fixes_weights_and_noise(rng):
     assert not np.allclose(weights[0], others[0])
     assert not np.allclose(draw(None)[0][0], draw(None)[0][0])
     # No two layers share a seed.
-    assert [layer.seed for layer in found] == [1, 2, 3, 4]
+    assert len({layer.seed for layer in found}) == 4
     assert not np.allclose(found[1].kernel, found[2].kernel)
 
 

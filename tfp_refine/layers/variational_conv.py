@@ -284,6 +284,21 @@ class VariationalDepthwiseConv(ConvolutionalLayer):
             dilation_rate=dilation_rate,
         )
 
+    @property
+    def depthwise_initializer(self):
+        """Initializer of the kernel's means."""
+        return self.kernel_initializer
+
+    @property
+    def depthwise_regularizer(self):
+        """Regularizer of the kernel."""
+        return self.kernel_regularizer
+
+    @property
+    def depthwise_constraint(self):
+        """Constraint of the kernel's means."""
+        return self.kernel_constraint
+
     def kernel_channels(self, channels):
         return channels, self.depth_multiplier
 

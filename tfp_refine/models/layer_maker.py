@@ -3,6 +3,7 @@
 import keras
 
 from tfp_refine import layers
+from tfp_refine import stateless
 
 
 class LayerMaker:
@@ -12,8 +13,9 @@ class LayerMaker:
     never share one: they get copies, with seeds of their own.
 
     Args:
-        seed: Integer, or `None` for fresh seeds. The `i`-th layer gets
-            `seed + i`, for its initial weights and its noise.
+        seed: Integer, or `None` for fresh seeds. The initial weights and the
+            noise of each layer come from streams of their own, which differ
+            for different seeds.
     """
 
     def __init__(self, seed=None):
@@ -31,16 +33,23 @@ class LayerMaker:
         Returns:
             layer: Layer that is not built.
         """
-        seed = None if self._seed is None else self._seed + self._count
+        noise, kernel, bias = (self._key(purpose) for purpose in range(3))
         self._count += 1
-        if seed is not None and issubclass(layer, layers.VariationalLayer):
-            arguments.setdefault("seed", seed)
-        for name in ("kernel_initializer", "bias_initializer"):
-            if name in arguments or name == "kernel_initializer":
-                arguments[name] = _reseeded(
-                    arguments.get(name, "glorot_uniform"), seed
-                )
+        if noise is not None and issubclass(layer, layers.VariationalLayer):
+            arguments.setdefault("seed", noise)
+        arguments.setdefault("kernel_initializer", "glorot_uniform")
+        for name, key in (
+            ("kernel_initializer", kernel),
+            ("bias_initializer", bias),
+        ):
+            if name in arguments:
+                arguments[name] = _reseeded(arguments[name], key)
         return layer(*args, **arguments)
+
+    def _key(self, purpose):
+        if self._seed is None:
+            return None
+        return stateless.seeds.key(self._seed, self._count, purpose)
 
 
 def _reseeded(initializer, seed):

@@ -37,8 +37,8 @@ def LeNet5(  # Named as a class, as models are in keras.applications.
         activation: Activation of the hidden layers. Defaults to `"relu"`.
         conv_layer: Class of the convolutions, called as `keras.layers.Conv2D`.
         dense_layer: Class of the dense layers, called as `keras.layers.Dense`.
-        seed: Integer; layer `i` gets `seed + i`, for its noise and its
-            initial weights.
+        seed: Integer that fixes the initial weights and the noise; each layer
+            has streams of its own.
         name: Name of the model.
         **layer_arguments: Arguments of each layer, such as
             `kernel_regularizer`, `kernel_posterior`, `num_train_examples`.

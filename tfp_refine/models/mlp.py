@@ -30,8 +30,8 @@ def MLP(  # Named as a class, as models are in keras.applications.
         noise_scale: For regression with a learned homoscedastic noise: its
             initial standard deviation; the model then ends in
             `layers.HomoscedasticNoise`. Defaults to `None`, without.
-        seed: Integer; layer `i` gets `seed + i`, for its noise and its
-            initial weights.
+        seed: Integer that fixes the initial weights and the noise; each layer
+            has streams of its own.
         name: Name of the model.
         **layer_arguments: Arguments of each layer, such as
             `kernel_regularizer`, `kernel_posterior`, `num_train_examples`.

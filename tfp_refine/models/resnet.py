@@ -56,8 +56,8 @@ def ResNet(  # Named as a class, as models are in keras.applications.
         dense_layer: Class of the last layer if it is Bayesian, called as
             `keras.layers.Dense`.
         l2: Factor of the deterministic kernels' L2 penalty. Defaults to `1e-4`.
-        seed: Integer; layer `i` gets `seed + i`, for its noise and its
-            initial weights.
+        seed: Integer that fixes the initial weights and the noise; each layer
+            has streams of its own.
         name: Name of the model. Defaults to `None`, `"resnet20"` and so on.
         **layer_arguments: Arguments of each Bayesian layer, such as
             `kernel_regularizer`, `kernel_posterior`, `num_train_examples`.
