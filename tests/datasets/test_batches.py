@@ -32,6 +32,23 @@ def test_seed_fixes_the_stream():
     assert not np.array_equal(_rows(1, 6), _rows(2, 6))
 
 
+def _shifted(x, seed):
+    return x + tf.cast(seed[0], x.dtype)
+
+
+@pytest.mark.parametrize("first_step", [1, 2, 5])
+@pytest.mark.parametrize("augment", [None, _shifted])
+def test_a_stream_may_start_at_any_step(first_step, augment):
+    x = np.arange(10, dtype=np.int64)[:, np.newaxis]
+    whole = batches.training_batches(x, x, 4, 1, augment)
+    later = batches.training_batches(x, x, 4, 1, augment, first_step)
+    for one, other in zip(
+        whole.skip(first_step).take(4), later.take(4), strict=True
+    ):
+        np.testing.assert_array_equal(one[0], other[0])
+        np.testing.assert_array_equal(one[1], other[1])
+
+
 def test_few_examples_are_one_batch():
     for rows in _rows(seed=1, count=3, batch_size=10):
         np.testing.assert_array_equal(rows, np.arange(10))

@@ -14,6 +14,13 @@ def test_results_hold_flags_versions_and_contents(tmp_path):
     assert results["versions"].keys() >= {"keras", "tensorflow", "python"}
 
 
+def test_a_folder_with_damaged_flags_is_refused(tmp_path):
+    record.Folder(tmp_path, {}, {"seed": 1})
+    (tmp_path / "flags.json").write_text("{")
+    with pytest.raises(ValueError, match=r"flags.json' is damaged"):
+        record.Folder(tmp_path, {}, {"seed": 1})
+
+
 def test_a_record_is_computed_once(tmp_path):
     folder = record.Folder(tmp_path, {}, {})
     calls = []

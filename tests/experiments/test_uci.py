@@ -1,51 +1,24 @@
 """The UCI experiment, run as users run it: as a command."""
 
-import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
 
-_QUICK = [
+from tests.support import experiment_command
+
+COMMAND = experiment_command.Command(
+    "uci",
     "--dataset=yacht", "--splits=2", "--train_steps=300", "--steps=20",
     "--num_members=3", "--variance_ratios=0.7,0.5", "--num_samples=12",
     "--hidden=8,4", "--noprogress",
-]  # fmt: skip
-
-
-def _command(*arguments):
-    return [
-        sys.executable, "-m", "tfp_refine.experiments.uci", *_QUICK, *arguments
-    ]  # fmt: skip
-
-
-def _run(*arguments):
-    return subprocess.run(
-        _command(*arguments), capture_output=True, text=True, check=False
-    )
-
-
-def _results(results):
-    if isinstance(results, dict):
-        return {
-            key: _results(value)
-            for key, value in results.items()
-            if "seconds" not in key and key != "output_dir"
-        }
-    if isinstance(results, list):
-        return [_results(value) for value in results]
-    return results
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     directory = tmp_path_factory.mktemp("uci")
-    process = _run(f"--output_dir={directory}")
+    process = COMMAND.run(f"--output_dir={directory}")
     assert process.returncode == 0, process.stderr
     return directory, process.stdout
 
@@ -58,7 +31,7 @@ def test_prints_one_table_beside_the_papers(finished):
 
 def test_record_holds_every_method(finished):
     directory, _ = finished
-    results = json.loads((directory / "results.json").read_text())
+    results = experiment_command.results(directory)
     assert results["flags"]["train_steps"] == 300
     assert results["metrics"].keys() == {"vi", "control", "refined_vi"}
     assert len(results["splits"]) == 2
@@ -74,7 +47,7 @@ def test_figures_are_in_original_units(finished):
     # Yacht's resistance has a standard deviation of 15: a model that has
     # learned little has an error of that size, and a likelihood to match.
     directory, _ = finished
-    vi = json.loads((directory / "results.json").read_text())["metrics"]["vi"]
+    vi = experiment_command.results(directory)["metrics"]["vi"]
     assert 5 < vi["rmse"] < 20
     assert -5.0 < vi["mll"] < -2.5
     # In standardized units it would be 246 * log(15) = 666 nats more.
@@ -91,22 +64,13 @@ def test_staircase_is_drawn_and_the_ensemble_saved(finished):
 
 def test_killed_run_ends_with_the_same_numbers(finished, tmp_path):
     directory, _ = finished
-    process = subprocess.Popen(
-        _command(f"--output_dir={tmp_path}"),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+    COMMAND.kill_when(
+        (tmp_path / "split_0" / "vi.json").exists, f"--output_dir={tmp_path}"
     )
-    deadline = time.monotonic() + 300
-    while not (tmp_path / "split_0" / "vi.json").exists():
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
     assert not (tmp_path / "results.json").exists()
-    assert _run(f"--output_dir={tmp_path}").returncode == 0
+    assert COMMAND.run(f"--output_dir={tmp_path}").returncode == 0
     one, other = (
-        _results(json.loads((folder / "results.json").read_text()))
+        experiment_command.reproducible(experiment_command.results(folder))
         for folder in (directory, tmp_path)
     )
     assert one == other
@@ -132,7 +96,7 @@ def test_killed_run_ends_with_the_same_numbers(finished, tmp_path):
 def test_wrong_flags_are_explained_without_a_stack_trace(
     arguments, message, tmp_path
 ):
-    process = _run(f"--output_dir={tmp_path / 'new'}", *arguments)
+    process = COMMAND.run(f"--output_dir={tmp_path / 'new'}", *arguments)
     assert process.returncode != 0
     assert not (tmp_path / "new" / "flags.json").exists()
     text = process.stderr + process.stdout
@@ -143,10 +107,10 @@ def test_wrong_flags_are_explained_without_a_stack_trace(
 def test_methods_and_splits_can_be_added_later(finished, tmp_path):
     directory, _ = finished
     run = [f"--output_dir={tmp_path}"]
-    assert _run(*run, "--method=vi", "--splits=1").returncode == 0
-    assert _run(*run).returncode == 0
+    assert COMMAND.run(*run, "--method=vi", "--splits=1").returncode == 0
+    assert COMMAND.run(*run).returncode == 0
     one, other = (
-        json.loads((folder / "results.json").read_text())["metrics"]
+        experiment_command.results(folder)["metrics"]
         for folder in (directory, tmp_path)
     )
     assert one == other
@@ -160,7 +124,7 @@ def test_data_that_changed_is_noticed(tmp_path):
     for slope, code in ((1.0, 0), (2.0, 1)):
         rows = [f"{x} {slope * x}" for x in range(20)]
         (folder / "data.txt").write_text("\n".join(rows))
-        process = _run(
+        process = COMMAND.run(
             "--dataset=mine", f"--data_dir={tmp_path / 'data'}",
             f"--output_dir={tmp_path / 'out'}", "--method=vi",
             "--train_steps=10",
@@ -171,7 +135,7 @@ def test_data_that_changed_is_noticed(tmp_path):
 
 def test_output_folder_of_other_flags_is_refused(finished):
     directory, _ = finished
-    process = _run(f"--output_dir={directory}", "--seed=1")
+    process = COMMAND.run(f"--output_dir={directory}", "--seed=1")
     assert process.returncode != 0
     assert "--seed: 0 there, 1 now" in process.stderr
     assert "Traceback" not in process.stderr

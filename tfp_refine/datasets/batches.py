@@ -7,7 +7,7 @@ import tensorflow as tf
 _AUGMENT_STREAM = 1
 
 
-def training_batches(x, y, batch_size, seed, augment=None):
+def training_batches(x, y, batch_size, seed, augment=None, first_step=0):
     """Makes shuffled batches of arrays, without end.
 
     Each epoch is a permutation of its own of all examples, of which what does
@@ -22,6 +22,7 @@ def training_batches(x, y, batch_size, seed, augment=None):
             on a batch of inputs, such as `crop_and_flip`. Its `seed`, `[2]`,
             is a function of the stream's seed and the number of the batch
             alone, so that a stream repeats itself from any step.
+        first_step: Number of the first batch, counted from 0.
 
     Returns:
         dataset: `tf.data.Dataset` of `(x, y)`.
@@ -41,14 +42,16 @@ def training_batches(x, y, batch_size, seed, augment=None):
                 order[: per_epoch * batch_size], [per_epoch, batch_size]
             )
 
+        first_epoch, skipped = divmod(first_step, per_epoch)
         dataset = (
-            tf.data.Dataset.range(2**31)
+            tf.data.Dataset.range(first_epoch, 2**31)
             .map(rows_of_epoch)
             .unbatch()
+            .skip(skipped)
             .map(lambda rows: (tf.gather(x, rows), tf.gather(y, rows)))
         )
     if augment is not None:
-        dataset = dataset.enumerate().map(
+        dataset = dataset.enumerate(start=first_step).map(
             lambda step, batch: (
                 augment(batch[0], _augment_seed(seed, step)),
                 batch[1],

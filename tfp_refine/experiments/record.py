@@ -38,6 +38,11 @@ class Folder:
 
     def _check(self, decisive):
         saved = read(self.path / "flags.json")
+        if saved is None and (self.path / "flags.json").exists():
+            raise ValueError(
+                f"'{self.path / 'flags.json'}' is damaged: what the folder "
+                "holds results of is unknown. Choose another --output_dir."
+            )
         if saved is None:
             write(self.path / "flags.json", decisive)
             return
@@ -88,6 +93,12 @@ def digest(*arrays):
         hashed.update(f"{array.shape}{array.dtype}".encode())
         hashed.update(np.ascontiguousarray(array).data)
     return hashed.hexdigest()[:16]
+
+
+def digest_of_json(contents):
+    """Returns a short text that tells what JSON can hold apart."""
+    text = json.dumps(contents, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def read(path):

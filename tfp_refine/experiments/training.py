@@ -1,25 +1,62 @@
 """Training in segments, each of which can be the last before a restart."""
 
+import math
 import pathlib
+import time
+import zipfile
+from typing import NamedTuple
 
 import keras
 
 from tfp_refine import stateless
 from tfp_refine.datasets import batches
+from tfp_refine.experiments import record
+from tfp_refine.experiments import scalars
 
-# Steps between two saves, and between two returns to Python.
-_MAX_SEGMENT = 5000
+# Most steps between two returns to Python.
 _MAX_STEPS_PER_EXECUTION = 100
+_BEST, _HISTORY = "best.keras", "history.json"
+# Random streams: each with a number of its own below the seed.
+_BATCHES, _NOISE = range(2)
+
+
+class Training(NamedTuple):
+    """A training that has come to its end.
+
+    Attributes:
+        model: The trained model: the given one, or one read from a file.
+        history: List of a dict for each segment: `"step"`, after which it
+            ended; its `"seconds"`; means over the segment of what the model
+            measures; `"val_..."` after it; and what `observe` returned.
+    """
+
+    model: keras.Model
+    history: list[dict[str, float]]
 
 
 def train(
-    model, x, y, *, steps, batch_size, seed, directory, callbacks=(), verbose=0
+    model,
+    x,
+    y,
+    *,
+    steps,
+    batch_size,
+    seed,
+    directory,
+    segment_steps=5000,
+    augment=None,
+    validation_data=None,
+    patience=None,
+    monitor="val_loss",
+    observe=None,
+    tensorboard=False,
+    verbose=0,
 ):
     """Trains a compiled model for an exact number of steps, resumably.
 
-    Batches and noise of a segment depend on `seed` and the segment alone, and
-    the model with its optimizer is saved after each: a run that was stopped
-    ends with the same weights as one that was not.
+    Batches depend on `seed` and the number of the step, noise on `seed` and the
+    segment, and the model with its optimizer is saved after each segment: a run
+    that was stopped ends with the same weights as one that was not.
 
     Args:
         model: Compiled `keras.Model`.
@@ -29,45 +66,92 @@ def train(
         batch_size: Examples in a step.
         seed: Integer.
         directory: Folder of this training's files.
-        callbacks: Keras callbacks.
+        segment_steps: Steps of a segment, between two saves; less if `steps`
+            has no fitting divisor.
+        augment: As for `datasets.training_batches`.
+        validation_data: `(x, y)` to evaluate the model on after each segment,
+            or `None`.
+        patience: Segments without a lower `monitor` after which training stops,
+            and goes back to the best model; `None` to never stop.
+        monitor: What the history calls it.
+        observe: Function of the model and a segment's dict of the history
+            that returns more of it.
+        tensorboard: Whether to log the history for TensorBoard.
         verbose: As in `keras.Model.fit`.
 
     Returns:
-        model: The trained model: the given one, or one read from a file.
+        training: `Training`.
+
+    Raises:
+        ValueError: If a file in the folder is damaged, or of another model.
+        FloatingPointError: If the loss is not finite after a segment.
     """
     directory = pathlib.Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    # Keras runs whole executions: only a divisor keeps the count exact.
-    per_execution = max(
-        size
-        for size in range(1, _MAX_STEPS_PER_EXECUTION + 1)
-        if steps % size == 0
-    )
-    per_segment = _MAX_SEGMENT // per_execution * per_execution
+    per_execution, per_segment = _divide(steps, segment_steps)
     segments = -(-steps // per_segment)
-    first = 0
-    for segment in reversed(range(segments)):
-        if (directory / _file(segment)).exists():
-            model = keras.models.load_model(directory / _file(segment))
-            first = segment + 1
-            break
+    model, first = _restore(model, directory, segments)
+    history = (record.read(directory / _HISTORY) or [])[:first]
+    if len(history) < first:
+        raise ValueError(
+            f"'{directory / _HISTORY}' is damaged or missing. Remove the "
+            f"folder '{directory}' to train anew."
+        )
     model.steps_per_execution = per_execution
     model.make_train_function(force=True)
+    model.make_test_function(force=True)
     for segment in range(first, segments):
-        key = stateless.seeds.key(seed, segment)
-        stateless.seeds.reseed(model, key)
-        model.fit(
-            batches.training_batches(x, y, batch_size, key),
+        if _is_exhausted(history, patience, monitor):
+            break
+        stateless.seeds.reseed(
+            model, stateless.seeds.key(seed, _NOISE, segment)
+        )
+        begin = segment * per_segment
+        end = min(begin + per_segment, steps)
+        started = time.monotonic()
+        logs = model.fit(
+            batches.training_batches(
+                x,
+                y,
+                batch_size,
+                stateless.seeds.key(seed, _BATCHES),
+                augment,
+                first_step=begin,
+            ),
             initial_epoch=segment,
             epochs=segment + 1,
-            steps_per_epoch=min(per_segment, steps - segment * per_segment),
-            callbacks=list(callbacks),
+            steps_per_epoch=end - begin,
             verbose=verbose,
             shuffle=False,
-        )
+        ).history
+        entry = {
+            "step": end,
+            "seconds": time.monotonic() - started,
+            **{name: v[-1] for name, v in logs.items()},
+        }
+        if not math.isfinite(entry["loss"]):
+            raise FloatingPointError(
+                f"The loss became {entry['loss']} between steps {begin} and "
+                f"{end}. A lower learning rate may help."
+            )
+        if validation_data is not None:
+            entry.update(_validate(model, validation_data, batch_size))
+        if observe is not None:
+            entry.update(observe(model, entry))
+        history.append(entry)
+        if patience is not None and _best(history, monitor) == segment:
+            save(model, directory / _BEST)
+        record.write(directory / _HISTORY, history)
+        if tensorboard:
+            scalars.write(
+                directory / "tensorboard",
+                {k: {end: v} for k, v in entry.items() if k != "step"},
+            )
         save(model, directory / _file(segment))
         (directory / _file(segment - 1)).unlink(missing_ok=True)
-    return model
+    if patience is not None:
+        model = _load(directory / _BEST, model)
+    return Training(model, history)
 
 
 def save(model, path):
@@ -75,6 +159,74 @@ def save(model, path):
     temporary = path.with_name(f"tmp_{path.name}")
     model.save(temporary)
     temporary.replace(path)
+
+
+def _divide(steps, segment_steps):
+    """Returns steps of an execution and, a multiple of it, of a segment."""
+    # Keras runs whole executions: only a divisor keeps the count exact.
+    per_execution = max(
+        size
+        for size in range(1, min(_MAX_STEPS_PER_EXECUTION, segment_steps) + 1)
+        if steps % size == 0
+    )
+    return per_execution, segment_steps // per_execution * per_execution
+
+
+def _restore(model, directory, segments):
+    """Returns the model of the last segment, and the number of the next."""
+    for segment in reversed(range(segments)):
+        if (directory / _file(segment)).exists():
+            return _load(directory / _file(segment), model), segment + 1
+    return model, 0
+
+
+def _load(path, like):
+    advice = "Remove it to train anew, or choose another folder."
+    try:
+        model = keras.models.load_model(path)
+    except (
+        OSError,
+        KeyError,
+        TypeError,
+        ValueError,
+        zipfile.BadZipFile,
+    ) as error:
+        raise ValueError(
+            f"The checkpoint '{path}' cannot be read: {error} {advice}"
+        ) from error
+    shapes, expected = (
+        [(weight.name, tuple(weight.shape)) for weight in either.weights]
+        for either in (model, like)
+    )
+    if shapes != expected:
+        raise ValueError(
+            f"The checkpoint '{path}' is of another model: '{model.name}' with "
+            f"{len(shapes)} weights, where '{like.name}' has {len(expected)} "
+            f"of other shapes. {advice}"
+        )
+    return model
+
+
+def _validate(model, data, batch_size):
+    logs = model.evaluate(
+        *data, batch_size=batch_size, verbose=0, return_dict=True
+    )
+    return {f"val_{name}": value for name, value in logs.items()}
+
+
+def _best(history, monitor):
+    """Returns the number of the segment after which `monitor` was lowest."""
+    values = [entry[monitor] for entry in history]
+    values = [math.inf if math.isnan(value) else value for value in values]
+    return values.index(min(values))
+
+
+def _is_exhausted(history, patience, monitor):
+    return (
+        patience is not None
+        and bool(history)
+        and len(history) - 1 - _best(history, monitor) >= patience
+    )
 
 
 def _file(segment):

@@ -10,12 +10,10 @@ Stopped at any time and started again with the same --output_dir, it continues.
 Reference: Havasi et al., 2021, https://doi.org/10.3390/e23111475, Table 1.
 """
 
-import importlib.util
 import sys
 
 import keras
 import numpy as np
-import tensorflow as tf
 from absl import app
 from absl import flags
 from absl import logging
@@ -27,12 +25,14 @@ from tfp_refine import metrics
 from tfp_refine import models
 from tfp_refine import prediction
 from tfp_refine import refinement
-from tfp_refine import regularizers
 from tfp_refine import stateless
+from tfp_refine.experiments import posterior_flags
 from tfp_refine.experiments import record
+from tfp_refine.experiments import refinement_flags
+from tfp_refine.experiments import run_flags
+from tfp_refine.experiments import scalars
 from tfp_refine.experiments import training
 from tfp_refine.experiments import uci_report
-from tfp_refine.math import variance_schedule
 
 _LAYERS = {
     "flipout": layers.DenseFlipout,
@@ -41,24 +41,15 @@ _LAYERS = {
 }
 METHODS = ("vi", "control", "refined_vi")
 
+_FLAG_MODULES = (run_flags, refinement_flags, posterior_flags)
+for _module in _FLAG_MODULES:
+    flags.adopt_module_key_flags(_module)  # --help shows them
 FLAGS = flags.FLAGS
 flags.DEFINE_string(
     "dataset",
     "yacht",
     "Data set: yacht, energy and concrete come with the package; the others of "
     f"{', '.join(datasets.UCI_NAMES)}, or your own, are read from --data_dir.",
-)
-flags.DEFINE_string(
-    "data_dir",
-    None,
-    "Folder with NAME/data/{data,index_features,index_target}.txt for each "
-    "data set.",
-)
-flags.DEFINE_string(
-    "output_dir",
-    None,
-    "Folder for results.json, plots and what a restart needs. Defaults to "
-    "results/uci/DATASET.",
 )
 flags.DEFINE_list(
     "method", list(METHODS), f"Methods to run, of {', '.join(METHODS)}."
@@ -77,108 +68,39 @@ flags.DEFINE_enum(
     sorted(_LAYERS),
     "How the layers draw their outputs.",
 )
-flags.DEFINE_enum(
-    "prior",
-    "gaussian",
-    ["empirical_bayes", "gaussian"],
-    "Prior of the weights: of scale --prior_scale, or of a scale learned for "
-    "each tensor.",
-)
-flags.DEFINE_float("prior_scale", 1.0, "Standard deviation of the prior.", 0)
-flags.DEFINE_float(
-    "initial_scale", 1e-3, "Initial standard deviation of the posterior.", 0
-)
 flags.DEFINE_integer("train_steps", 30000, "Steps of mean-field training.", 1)
 flags.DEFINE_integer("batch_size", 256, "Examples in a step.", 1)
 flags.DEFINE_float("learning_rate", 1e-3, "Adam's, in training.", 0)
-flags.DEFINE_integer("num_members", 10, "Members of the refined ensemble.", 1)
-flags.DEFINE_list(
-    "variance_ratios",
-    ["0.7"] * 5,
-    "For each auxiliary variable, the part of the remaining prior variance "
-    "that it takes.",
-)
-flags.DEFINE_list(
-    "variance_fractions",
-    None,
-    "The same as parts of the original variance, as the paper prints it; "
-    "overrides --variance_ratios.",
-)
-flags.DEFINE_integer(
-    "steps", 200, "Refinement steps for each auxiliary variable and member.", 1
-)
-flags.DEFINE_float(
-    "refine_learning_rate",
-    1e-2,
-    "Adam's before the first auxiliary variable, in refinement. The paper: "
-    "1e-3, constant.",
-    0,
-)
-flags.DEFINE_enum(
-    "refine_learning_rate_decay",
-    "linear",
-    ["constant", "cosine", "linear"],
-    "Of that rate within each auxiliary variable, to zero.",
-)
-flags.DEFINE_integer(
-    "num_samples",
-    100,
-    "Draws of each predictive distribution, spread over the members.",
-    1,
-)
-flags.DEFINE_integer("seed", 0, "Fixes splits, training and draws.", 0)
-flags.DEFINE_bool("tensorboard", False, "Log training for TensorBoard.")
-flags.DEFINE_bool("progress", True, "Show progress bars.")
 
-# Flags that do not decide the results of a split and method; the data itself
-# stands for --data_dir.
+# Flags that do not decide the results of a split and method.
 _INCIDENTAL = (
-    "data_dir", "method", "output_dir", "progress", "splits", "tensorboard"
-)  # fmt: skip
+    "method",
+    "splits",
+    *run_flags.INCIDENTAL,
+    *refinement_flags.INCIDENTAL,
+)
 
 
 def main(argv):
     """Runs the experiment that the flags describe."""
-    if len(argv) > 1:
-        raise app.UsageError(f"Unknown arguments: {' '.join(argv[1:])}")
-    try:
-        experiment = Experiment()
-    except (ValueError, OSError) as error:
-        sys.exit(f"uci: {error}")
-    try:
-        experiment.run()
-    except KeyboardInterrupt:
-        sys.exit("uci: stopped. The same command continues where it was.")
-    except (ValueError, OSError, FloatingPointError) as error:
-        sys.exit(f"uci: {error}")
+    run_flags.run("uci", Experiment, argv)
 
 
 class Experiment:
     """All splits and methods; everything is checked before any is run."""
 
     def __init__(self):
-        unknown = set(FLAGS.method) - set(METHODS)
-        if unknown or not FLAGS.method:
-            raise ValueError(
-                f"--method must name some of {', '.join(METHODS)}. "
-                f"Received: {','.join(FLAGS.method)}"
-            )
-        self._hidden = tuple(_numbers("hidden", int))
-        self._ratios = (
-            variance_schedule.ratios_from_fractions(
-                _numbers("variance_fractions", float)
-            )
-            if FLAGS.variance_fractions
-            else variance_schedule.check_ratios(
-                _numbers("variance_ratios", float)
-            )
+        run_flags.check_methods(METHODS)
+        run_flags.check_tensorboard()
+        self._hidden = tuple(run_flags.numbers("hidden", int))
+        run_flags.fill(
+            variance_ratios=["0.7*5"],
+            prior="gaussian",
+            prior_scale=1.0,
+            initial_scale=1e-3,
         )
-        if FLAGS.num_samples % FLAGS.num_members:
-            raise ValueError(
-                "--num_samples must be a multiple of --num_members, so that "
-                "every member is drawn as often. Received: "
-                f"{FLAGS.num_samples} and {FLAGS.num_members}"
-            )
+        self._ratios = refinement_flags.variance_ratios()
+        refinement_flags.check_draws()
         data = datasets.load_uci(FLAGS.dataset, FLAGS.data_dir)
         self._splits = [
             datasets.train_test_split(
@@ -187,10 +109,7 @@ class Experiment:
             for split in range(FLAGS.splits)
         ]
         self._model(self._splits[0], seed=0)  # for what its flags may lack
-        if FLAGS.tensorboard:
-            _check_tensorboard()
-        flags_of_module = FLAGS.get_flags_for_module(sys.modules[__name__])
-        flag_values = {flag.name: flag.value for flag in flags_of_module}
+        flag_values = run_flags.values(sys.modules[__name__], *_FLAG_MODULES)
         self._folder = record.Folder(
             FLAGS.output_dir or f"results/uci/{FLAGS.dataset}",
             flag_values,
@@ -249,19 +168,15 @@ class Experiment:
             model,
             split.x_train,
             split.y_train,
-            num_members=FLAGS.num_members,
             variance_ratios=self._ratios,
-            steps=FLAGS.steps,
             batch_size=FLAGS.batch_size,
-            learning_rate=FLAGS.refine_learning_rate,
-            learning_rate_decay=FLAGS.refine_learning_rate_decay,
             checkpoint_dir=directory,
             seed=seed,
-            verbose=int(FLAGS.progress),
+            **refinement_flags.options(),
         )
         ensemble.save(directory / "ensemble")
         if FLAGS.tensorboard:
-            _log_refinement(directory / "tensorboard", ensemble.history)
+            scalars.write_staircase(directory / "tensorboard", ensemble.history)
         result = self._evaluate(ensemble, split, seed)
         constant = len(split.y_train) * float(np.log(split.y_scaler.scale[0]))
         elbo = ensemble.elbo_aux - constant
@@ -280,24 +195,14 @@ class Experiment:
 
     def _model(self, split, seed):
         """Builds the model, untrained."""
-        num_examples = len(split.x_train)
-        regularizer = (
-            regularizers.EmpiricalBayesKL(initial_prior_scale=FLAGS.prior_scale)
-            if FLAGS.prior == "empirical_bayes"
-            else regularizers.GaussianKL(FLAGS.prior_scale)
-        )
-        posterior = layers.MeanFieldPosterior(FLAGS.initial_scale)
         model = models.MLP(
             (split.x_train.shape[1],),
             hidden=self._hidden,
             layer=_LAYERS[FLAGS.estimator],
             noise_scale=1.0,
             seed=seed,
-            kernel_posterior=posterior,
-            bias_posterior=posterior,
-            kernel_regularizer=regularizer,
-            bias_regularizer=regularizer,
-            num_train_examples=num_examples,
+            num_train_examples=len(split.x_train),
+            **posterior_flags.layer_arguments(),
         )
         model.compile(
             optimizer=keras.optimizers.Adam(FLAGS.learning_rate),
@@ -308,11 +213,6 @@ class Experiment:
 
     def _train(self, model, name, steps, number, split, seed):
         directory = self._folder.path / f"split_{number}" / name
-        callbacks = (
-            [keras.callbacks.TensorBoard(directory / "tensorboard")]
-            if FLAGS.tensorboard
-            else []
-        )
         return training.train(
             model,
             split.x_train,
@@ -321,9 +221,9 @@ class Experiment:
             batch_size=FLAGS.batch_size,
             seed=seed,
             directory=directory,
-            callbacks=callbacks,
+            tensorboard=FLAGS.tensorboard,
             verbose=int(FLAGS.progress),
-        )
+        ).model
 
     def _evaluate(self, model, split, seed):
         """Computes test metrics, and a model's bound, in original units."""
@@ -352,32 +252,6 @@ class Experiment:
     def _mll(self, split, loc, scale):
         nll = metrics.gaussian_negative_log_likelihood(split.y_test, loc, scale)
         return split.y_scaler.inverse_log_likelihood(-nll)
-
-
-def _numbers(name, convert):
-    values = FLAGS[name].value
-    try:
-        return [convert(value) for value in values]
-    except ValueError as error:
-        raise ValueError(
-            f"--{name} must be a comma-separated list of numbers. "
-            f"Received: {','.join(values)}"
-        ) from error
-
-
-def _log_refinement(directory, history):
-    steps, bounds = history["trace_step"], history["trace_elbo"].mean(axis=0)
-    with tf.summary.create_file_writer(str(directory)).as_default():
-        for step, bound in zip(steps, bounds, strict=True):
-            tf.summary.scalar("elbo", bound, step=int(step))
-
-
-def _check_tensorboard():
-    if importlib.util.find_spec("tensorboard") is None:
-        raise ValueError(
-            "--tensorboard needs the package tensorboard: "
-            "pip install 'tfp_refine[tensorboard]'"
-        )
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ import importlib.util
 import numpy as np
 from absl import logging
 
+from tfp_refine.experiments import text_table
+
 # Table 1 of Havasi et al., 2021, as far as known: MLL and ELBO, original units.
 # Its ELBO of boston is in other units, and left out.
 PAPER = {
@@ -70,19 +72,11 @@ def table(dataset, num_splits, summary):
         paper = PAPER.get(dataset, {}).get(method, (None, None))
         cells += ["-" if value is None else f"{value:.3f}" for value in paper]
         rows.append([_TITLES[method], *cells])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if index == 0 else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
     title = (
         f"{dataset}: test log likelihood (MLL) and bound (ELBO) in nats, "
         f"original units; mean ± standard deviation over {num_splits} splits"
     )
-    return "\n".join(["", title, "", lines[0], "-" * len(lines[0]), *lines[1:]])
+    return "\n".join(["", title, "", *text_table.lines(rows)])
 
 
 def _head(column):

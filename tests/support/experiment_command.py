@@ -1,0 +1,61 @@
+"""Experiments as commands, as users run them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+
+class Command:
+    """An experiment with some flags.
+
+    Args:
+        name: Name of its module in `tfp_refine.experiments`.
+        *flags: Flags of every run.
+    """
+
+    def __init__(self, name, *flags):
+        self._words = [
+            sys.executable, "-m", f"tfp_refine.experiments.{name}", *flags
+        ]  # fmt: skip
+
+    def run(self, *flags):
+        """Runs it to its end, and returns the finished process."""
+        return subprocess.run(
+            [*self._words, *flags], capture_output=True, text=True, check=False
+        )
+
+    def kill_when(self, condition, *flags):
+        """Runs it, and kills it as soon as `condition()` is true."""
+        process = subprocess.Popen(
+            [*self._words, *flags],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        deadline = time.monotonic() + 300
+        while not condition():
+            assert process.poll() is None, "It ended before it could be killed."
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def results(folder):
+    """Reads `results.json`."""
+    return json.loads((folder / "results.json").read_text())
+
+
+def reproducible(record):
+    """Drops what differs from run to run: times and folders."""
+    if isinstance(record, dict):
+        return {
+            key: reproducible(value)
+            for key, value in record.items()
+            if "seconds" not in key and key != "output_dir"
+        }
+    if isinstance(record, list):
+        return [reproducible(value) for value in record]
+    return record
