@@ -1,0 +1,386 @@
+"""Refined variational inference for image classifiers.
+
+Trains a mean-field posterior of a convolutional network (vi) and refines it
+(refined_vi); on request, spends the steps of the refinement on more of the same
+(control), or trains the network without posteriors (map). Prints likelihood,
+accuracy and calibration of all with equal numbers of draws. Stopped at any time
+and started again with the same --output_dir, it continues.
+
+  python -m tfp_refine.experiments.image --dataset=digits
+  python -m tfp_refine.experiments.image --dataset=mnist --data_dir=DIR \
+      --method=vi,control,refined_vi --ood_dataset=fashion_mnist
+  python -m tfp_refine.experiments.image --dataset=cifar10 --download \
+      --model=resnet20 --epochs=200 --learning_rate_schedule=step
+
+Reference: Havasi et al., 2021, https://doi.org/10.3390/e23111475, Tables 2, 3.
+"""
+
+import functools
+
+import keras
+import numpy as np
+from absl import app
+from absl import flags
+from absl import logging
+
+from tfp_refine import datasets
+from tfp_refine import prediction
+from tfp_refine import refinement
+from tfp_refine import stateless
+from tfp_refine.experiments import image_evaluation
+from tfp_refine.experiments import image_flags
+from tfp_refine.experiments import image_models
+from tfp_refine.experiments import image_report
+from tfp_refine.experiments import posterior_flags
+from tfp_refine.experiments import record
+from tfp_refine.experiments import refinement_flags
+from tfp_refine.experiments import run_flags
+from tfp_refine.experiments import scalars
+from tfp_refine.experiments import training
+
+_FLAG_MODULES = (run_flags, refinement_flags, posterior_flags, image_flags)
+for _module in _FLAG_MODULES:
+    flags.adopt_module_key_flags(_module)  # --help shows them
+FLAGS = flags.FLAGS
+
+
+def main(argv):
+    """Runs the experiment that the flags describe."""
+    run_flags.run("image", Experiment, argv)
+
+
+class Experiment:
+    """All methods on one data set; everything is checked before any is run."""
+
+    def __init__(self):
+        image_flags.fill_by_model()
+        self._ratios = refinement_flags.variance_ratios()
+        refinement_flags.check_draws()
+        run_flags.check_tensorboard()
+        self._rotations = run_flags.numbers("rotations", float)
+        self._raw = datasets.load_images(
+            FLAGS.dataset, FLAGS.data_dir, FLAGS.download
+        )
+        self._data = datasets.standardized_images(
+            self._raw, FLAGS.validation_fraction, FLAGS.seed
+        )
+        image_flags.fill_by_data(len(self._data.x_train))
+        self._build(FLAGS.variational)  # for what its flags may lack
+        self._other = self._load_other()
+        image_evaluation.check_shifts(
+            self._raw.x_test, self._rotations, FLAGS.corruptions, FLAGS.seed
+        )
+        flag_values = run_flags.values(*_FLAG_MODULES)
+        digest = record.digest(
+            self._data.x_train,
+            self._data.y_train,
+            self._data.x_test,
+            self._data.y_test,
+        )
+        self._folder = record.Folder(
+            FLAGS.output_dir or f"results/image/{FLAGS.dataset}_{FLAGS.model}",
+            flag_values,
+            decisive={
+                "data": digest,
+                **{
+                    name: value
+                    for name, value in flag_values.items()
+                    if name not in image_flags.INCIDENTAL
+                    and name not in image_flags.EVALUATION
+                },
+            },
+        )
+
+    def run(self):
+        """Runs what is missing, writes the record and prints the tables."""
+        data = self._data
+        logging.info(
+            "%d training and %d test images %s, %d classes; %d steps, %.1f "
+            "epochs",
+            len(data.x_train),
+            len(data.x_test),
+            data.x_train.shape[1:],
+            data.num_classes,
+            FLAGS.train_steps,
+            FLAGS.train_steps / image_flags.steps_per_epoch(len(data.x_train)),
+        )
+        evaluation = record.digest_of_json(
+            {name: FLAGS[name].value for name in image_flags.EVALUATION}
+        )
+        results = {
+            method: self._folder.once(
+                f"{method}/evaluation_{evaluation}", getattr(self, f"_{method}")
+            )
+            for method in image_flags.METHODS
+            if method in FLAGS.method
+        }
+        self._folder.write_results(
+            metrics={
+                method: image_report.scalars_of(result)
+                for method, result in results.items()
+            },
+            results=results,
+            wall_seconds={m: r["seconds"] for m, r in results.items()},
+        )
+        paper = image_report.paper(
+            FLAGS.dataset,
+            FLAGS.model,
+            FLAGS.variational,
+            FLAGS.batch_norm,
+            FLAGS.augment,
+        )
+        print(image_report.tables(FLAGS.dataset, FLAGS.model, results, paper))
+        image_report.plot(self._folder.path, results)
+        print(f"\nRecord: {self._folder.path / 'results.json'}")
+
+    def _load_other(self):
+        if FLAGS.ood_dataset is None:
+            return None
+        if FLAGS.ood_dataset == FLAGS.dataset:
+            raise ValueError(
+                "--ood_dataset must be another set than --dataset. "
+                f"Received: {FLAGS.dataset} for both"
+            )
+        other = datasets.load_images(
+            FLAGS.ood_dataset, FLAGS.data_dir, FLAGS.download
+        )
+        if self._raw.x_test.dtype != np.uint8:
+            raise ValueError(
+                "--ood_dataset needs a --dataset of uint8 pixels, so that both "
+                f"have the same units. Received: {self._raw.x_test.dtype}"
+            )
+        images = datasets.match_images(other.x_test, self._raw.x_test.shape[1:])
+        return datasets.standardize_pixels(images, self._data.scaler)
+
+    # The methods.
+
+    def _map(self):
+        model = self._build("none")
+        trained = self._train(model, "map", FLAGS.train_steps)
+        return self._evaluate(trained.model) | _about(trained)
+
+    def _vi(self):
+        return self._evaluate_posterior(self._trained())
+
+    def _control(self):
+        """Trains on for the steps of the refinement, its rate falling too."""
+        steps = FLAGS.num_members * len(self._ratios) * FLAGS.steps
+        model = self._trained().model
+        self._compile(
+            model,
+            keras.optimizers.schedules.PolynomialDecay(
+                FLAGS.learning_rate, steps, end_learning_rate=0.0
+            ),
+        )
+        return self._evaluate_posterior(self._train(model, "control", steps))
+
+    def _refined_vi(self):
+        model = self._trained().model
+        directory = self._folder.path / "refined_vi"
+        ensemble = refinement.refine(
+            model,
+            self._data.x_train,
+            self._data.y_train,
+            variance_ratios=self._ratios,
+            batch_size=FLAGS.batch_size,
+            checkpoint_dir=directory,
+            seed=FLAGS.seed,
+            **refinement_flags.options(),
+        )
+        ensemble.save(directory / "ensemble")
+        history = ensemble.history
+        if FLAGS.tensorboard:
+            scalars.write_staircase(directory / "tensorboard", history)
+        return self._evaluate(ensemble) | {
+            "elbo": float(np.mean(ensemble.elbo_aux)),
+            "elbo_standard_error": _standard_error(ensemble.elbo_aux),
+            "elbo_init": float(np.mean(ensemble.elbo_init)),
+            "elbo_init_standard_error": _standard_error(ensemble.elbo_init),
+            "staircase": {
+                name: history[name].tolist()
+                for name in (
+                    "trace_step",
+                    "trace_elbo",
+                    "elbo_init",
+                    "elbo_conditioned",
+                    "elbo_aux",
+                    "kept",
+                )
+            },
+        }
+
+    # Their parts.
+
+    def _trained(self):
+        """Returns the mean-field training, from its file if there is one."""
+        model = self._build(FLAGS.variational)
+        return self._train(model, "vi", FLAGS.train_steps)
+
+    def _build(self, variational):
+        data = self._data
+        model = image_models.build(
+            FLAGS.model,
+            data.x_train.shape[1:],
+            data.num_classes,
+            variational=variational,
+            batch_norm=FLAGS.batch_norm,
+            conv_estimator=FLAGS.conv_estimator,
+            dense_estimator=FLAGS.dense_estimator,
+            prior_scale=FLAGS.prior_scale,
+            seed=FLAGS.seed,
+            layer_arguments={
+                "num_train_examples": len(data.x_train),
+                **posterior_flags.layer_arguments(),
+            },
+        )
+        self._compile(model, image_flags.learning_rate(len(data.x_train)))
+        return model
+
+    def _compile(self, model, learning_rate):
+        model.compile(
+            optimizer=keras.optimizers.Adam(learning_rate),
+            loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            metrics=[
+                keras.metrics.SparseCategoricalCrossentropy(
+                    name="nll", from_logits=True
+                ),
+                keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
+            ],
+            jit_compile=False,
+        )
+
+    def _train(self, model, name, steps):
+        data = self._data
+        validation = (
+            (data.x_validation, data.y_validation)
+            if len(data.x_validation)
+            else None
+        )
+        is_control = name == "control"  # it has its number of steps
+        return training.train(
+            model,
+            data.x_train,
+            data.y_train,
+            steps=steps,
+            batch_size=FLAGS.batch_size,
+            seed=stateless.seeds.key(FLAGS.seed, int(is_control)),
+            directory=self._folder.path / name,
+            segment_steps=FLAGS.checkpoint_steps,
+            augment=image_flags.augmentation(data.x_train.shape[1:]),
+            validation_data=validation,
+            patience=None if is_control else FLAGS.early_stopping_patience,
+            monitor="val_nll",
+            observe=functools.partial(_kl_and_elbo, len(data.x_train)),
+            tensorboard=FLAGS.tensorboard,
+            verbose=int(FLAGS.progress),
+        )
+
+    def _evaluate(self, model):
+        """Computes all that is asked for of a model or an ensemble."""
+        draws = self._predict(model, self._data.x_test)
+        labels = self._data.y_test
+        result = {
+            **image_evaluation.test_metrics(draws, labels, FLAGS.num_members),
+            "calibration": image_evaluation.calibration(draws, labels),
+        }
+        if self._other is not None:
+            other = self._predict(model, self._other)
+            result |= image_evaluation.out_of_distribution_metrics(draws, other)
+            result["entropies"] = {
+                FLAGS.dataset: image_evaluation.entropies(draws),
+                FLAGS.ood_dataset: image_evaluation.entropies(other),
+            }
+        few = slice(FLAGS.shift_examples)
+        result["shifts"] = [
+            {
+                "shift": name,
+                "strength": strength,
+                **image_evaluation.test_metrics(
+                    self._predict(
+                        model,
+                        datasets.standardize_pixels(images, self._data.scaler),
+                    ),
+                    labels[few],
+                    FLAGS.num_members,
+                ),
+            }
+            for name, strength, images in image_evaluation.shifted_sets(
+                self._raw.x_test[few],
+                self._rotations,
+                FLAGS.corruptions,
+                FLAGS.seed,
+            )
+        ]
+        return result
+
+    def _evaluate_posterior(self, trained):
+        bound = refinement.elbo(
+            trained.model,
+            self._data.x_train,
+            self._data.y_train,
+            num_samples=FLAGS.num_eval_samples,
+            seed=FLAGS.seed,
+        )
+        return self._evaluate(trained.model) | _about(trained) | {"elbo": bound}
+
+    def _predict(self, model, x):
+        return prediction.predict(
+            model,
+            x,
+            FLAGS.num_samples if _is_random(model) else 1,
+            seed=FLAGS.seed,
+            batch_size=FLAGS.eval_batch_size,
+        )
+
+
+def _variational_weights(model):
+    return [
+        weight
+        for layer in model._flatten_layers()
+        for weight in getattr(layer, "variational_weights", ())
+    ]
+
+
+def _is_random(model_or_ensemble):
+    return not isinstance(model_or_ensemble, keras.Model) or bool(
+        _variational_weights(model_or_ensemble)
+    )
+
+
+def _kl_and_elbo(num_examples, model, entry):
+    """Computes a segment's KL divergence and bound, nats.
+
+    The bound takes its likelihood from the batches of the segment, so it lags
+    behind the model a little.
+
+    Args:
+        num_examples: Number of training examples.
+        model: The model after the segment.
+        entry: Its entry of the history.
+
+    Returns:
+        scalars: Dict; empty for a model without posteriors.
+    """
+    weights = _variational_weights(model)
+    if not weights:
+        return {}
+    kl = sum(float(weight.kl()) for weight in weights)
+    return {"kl": kl, "elbo": -num_examples * entry["nll"] - kl}
+
+
+def _about(trained):
+    """Returns what a record holds of a training itself."""
+    return {
+        "history": trained.history,
+        "training_seconds": sum(e["seconds"] for e in trained.history),
+    }
+
+
+def _standard_error(values):
+    if len(values) < 2:
+        return 0.0
+    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
+
+
+if __name__ == "__main__":
+    app.run(main)

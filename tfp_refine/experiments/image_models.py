@@ -1,0 +1,110 @@
+"""The models of the image experiment, by name."""
+
+import re
+
+import keras
+
+from tfp_refine import layers
+from tfp_refine import models
+
+CONV_LAYERS = {
+    "flipout": layers.Conv2DFlipout,
+    "local_reparameterization": layers.Conv2DLocalReparameterization,
+    "reparameterization": layers.Conv2DReparameterization,
+}
+DENSE_LAYERS = {
+    "flipout": layers.DenseFlipout,
+    "local_reparameterization": layers.DenseLocalReparameterization,
+    "reparameterization": layers.DenseReparameterization,
+}
+NAMES = "lenet5, lenet5_caffe, resnet20 or resnetN with N = 6 n + 2"
+
+
+def usual_variational(name):
+    """Returns which weights of a model usually have posteriors.
+
+    Args:
+        name: Name of the model.
+
+    Returns:
+        variational: "full" for LeNet-5, "hybrid" for a ResNet.
+
+    Raises:
+        ValueError: If there is no such model.
+    """
+    if not re.fullmatch(r"lenet5|lenet5_caffe|resnet\d+", name):
+        raise ValueError(f"--model must be {NAMES}. Received: {name}")
+    return "hybrid" if name.startswith("resnet") else "full"
+
+
+def build(
+    name,
+    input_shape,
+    num_classes,
+    *,
+    variational,
+    batch_norm,
+    conv_estimator,
+    dense_estimator,
+    prior_scale,
+    seed,
+    layer_arguments,
+):
+    """Builds a model.
+
+    Args:
+        name: Name of the model.
+        input_shape: Height, width and channels.
+        num_classes: Number of classes.
+        variational: "none", "hybrid" or "full".
+        batch_norm: Whether a ResNet has batch normalization.
+        conv_estimator: Name in `CONV_LAYERS`.
+        dense_estimator: Name in `DENSE_LAYERS`.
+        prior_scale: Standard deviation of the weights' prior in a LeNet-5
+            without posteriors; a ResNet has its own L2 penalty.
+        seed: Integer.
+        layer_arguments: Arguments of the variational layers.
+
+    Returns:
+        model: `keras.Model` that returns logits, not compiled.
+
+    Raises:
+        ValueError: If there is no such model.
+    """
+    chosen = {
+        "conv_layer": CONV_LAYERS[conv_estimator],
+        "dense_layer": DENSE_LAYERS[dense_estimator],
+        "seed": seed,
+        **layer_arguments,
+    }
+    if name.startswith("resnet"):
+        # The biases of a ResNet are point estimates.
+        chosen.pop("bias_posterior", None)
+        return models.ResNet(
+            input_shape,
+            num_classes,
+            depth=int(name.removeprefix("resnet")),
+            variational=variational,
+            batch_norm=batch_norm,
+            **chosen,
+        )
+    if batch_norm or variational == "hybrid":
+        raise ValueError(
+            "--batch_norm and --variational=hybrid are for ResNets. "
+            f"Received: --model={name}"
+        )
+    if variational == "none":
+        # What stands for a Gaussian prior in a loss that is a mean.
+        penalty = keras.regularizers.L2(
+            0.5 / (layer_arguments["num_train_examples"] * prior_scale**2)
+        )
+        chosen = {
+            "conv_layer": keras.layers.Conv2D,
+            "dense_layer": keras.layers.Dense,
+            "kernel_regularizer": penalty,
+            "bias_regularizer": penalty,
+            "seed": seed,
+        }
+    if name == "lenet5_caffe":
+        chosen |= {"widths": (20, 50, 500), "padding": "valid"}
+    return models.LeNet5(input_shape, num_classes, **chosen)

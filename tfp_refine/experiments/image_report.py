@@ -1,0 +1,216 @@
+"""Tables and plots of the image experiment."""
+
+import importlib.util
+
+import numpy as np
+from absl import logging
+
+from tfp_refine.experiments import text_table
+
+# Havasi et al., 2021, Tables 2 and 3, without augmentation: MLL and accuracy,
+# as far as known. By data set, model, its Bayesian weights and batch
+# normalization.
+_PAPER = {
+    ("mnist", "lenet5", "full", False): {
+        "vi": (-0.032, None),
+        "refined_vi": (-0.025, None),
+    },
+    ("cifar10", "lenet5", "full", False): {
+        "vi": (-0.815, 0.723),
+        "refined_vi": (-0.768, 0.735),
+    },
+    ("cifar10", "resnet20", "hybrid", False): {
+        "vi": (-0.465, 0.842),
+        "refined_vi": (-0.432, 0.858),
+    },
+    ("cifar10", "resnet20", "hybrid", True): {"refined_vi": (-0.423, 0.856)},
+}
+TITLES = {
+    "map": "MAP",
+    "vi": "VI",
+    "control": "VI, as long",
+    "refined_vi": "refined VI",
+}
+# Head and digits of each metric.
+_COLUMNS = {
+    "mll": ("MLL", 4),
+    "accuracy": ("accuracy", 4),
+    "ece": ("ECE", 4),
+    "brier": ("Brier", 4),
+    "entropy": ("entropy", 4),
+    "mutual_information": ("MI", 4),
+    "elbo": ("ELBO", 0),
+}
+_OOD_COLUMNS = {
+    "auroc": ("AUROC", 4),
+    "fpr95": ("FPR95", 4),
+    "auroc_entropy": ("AUROC (entropy)", 4),
+    "fpr95_entropy": ("FPR95 (entropy)", 4),
+}
+
+
+def scalars_of(result):
+    """Returns the numbers of a method's result, without its curves."""
+    return {k: v for k, v in result.items() if isinstance(v, float)}
+
+
+def paper(dataset, model, variational, batch_norm, augment):
+    """Returns the paper's figures for a configuration, `{}` if it has none."""
+    if augment != "none":
+        return {}
+    return _PAPER.get((dataset, model, variational, batch_norm), {})
+
+
+def tables(dataset, model, results, paper):
+    """Formats the results.
+
+    Args:
+        dataset: Name of the data set.
+        model: Name of the model.
+        results: `{method: result}`.
+        paper: What the function `paper` returns.
+
+    Returns:
+        tables: Text of several lines.
+    """
+    few = next(
+        name
+        for name in next(iter(results.values()))
+        if name.startswith("mll_") and name.endswith("_draws")
+    )
+    columns = {
+        "mll": _COLUMNS["mll"],
+        few: (f"MLL ({few.split('_')[1]} draws)", 4),
+        **_COLUMNS,
+    }
+    rows = _rows(results, columns)
+    if paper:
+        rows[0] += ["paper: MLL", "accuracy"]
+        for row, method in zip(rows[1:], results, strict=True):
+            values = paper.get(method, (None, None))
+            row += ["-" if v is None else f"{v:.3f}" for v in values]
+    text = [
+        "",
+        f"{dataset}, {model}: test set; MLL, entropy, mutual information (MI) "
+        "and bound (ELBO) in nats",
+        "",
+        *text_table.lines(rows),
+    ]
+    if "elbo_standard_error" in results.get("refined_vi", {}):
+        refined = results["refined_vi"]
+        text.append(
+            f"\nELBO of refined VI: {refined['elbo']:.0f} ± "
+            f"{refined['elbo_standard_error']:.0f}, before refinement "
+            f"{refined['elbo_init']:.0f} ± "
+            f"{refined['elbo_init_standard_error']:.0f} (standard errors)"
+        )
+    first = next(iter(results.values()))
+    if "auroc" in first:
+        other = next(name for name in first["entropies"] if name != dataset)
+        text += [
+            "",
+            f"{other} as out of distribution",
+            "",
+            *text_table.lines(_rows(results, _OOD_COLUMNS)),
+        ]
+    if first["shifts"]:
+        text += ["", "shifted test images", "", *_shift_lines(results)]
+    return "\n".join(text)
+
+
+def _rows(results, columns):
+    shown = {
+        name: column
+        for name, column in columns.items()
+        if any(name in result for result in results.values())
+    }
+    return [
+        ["", *(head for head, _ in shown.values())],
+        *(
+            [
+                TITLES[method],
+                *(
+                    f"{result[name]:.{digits}f}" if name in result else "-"
+                    for name, (_, digits) in shown.items()
+                ),
+            ]
+            for method, result in results.items()
+        ),
+    ]
+
+
+def _shift_lines(results):
+    names = [TITLES[method] for method in results]
+    rows = [
+        [
+            "",
+            *(f"{name}: accuracy" for name in names),
+            *(f"{name}: MLL" for name in names),
+        ]
+    ]
+    shifts = [result["shifts"] for result in results.values()]
+    for entries in zip(*shifts, strict=True):
+        first = entries[0]
+        rows.append(
+            [
+                f"{first['shift']} {first['strength']:g}",
+                *(f"{entry['accuracy']:.4f}" for entry in entries),
+                *(f"{entry['mll']:.4f}" for entry in entries),
+            ]
+        )
+    return text_table.lines(rows)
+
+
+def plot(directory, results):
+    """Saves the plots, if matplotlib is installed.
+
+    Args:
+        directory: Folder of the PNG files.
+        results: As for `tables`.
+    """
+    if importlib.util.find_spec("matplotlib") is None:
+        logging.info(
+            "No plots: matplotlib is missing (pip install 'tfp_refine[plot]')."
+        )
+        return
+    from tfp_refine import plotting
+
+    by_title = {TITLES[method]: r for method, r in results.items()}
+    figures = {
+        "reliability": plotting.reliability_diagram(
+            {
+                title: list(result["calibration"].values())
+                for title, result in by_title.items()
+            }
+        )
+    }
+    for method in ("map", "vi"):
+        if method in results:
+            history = results[method]["history"]
+            figures[f"learning_curves_{method}"] = plotting.learning_curves(
+                {
+                    name: [entry[name] for entry in history]
+                    for name in history[0]
+                    if name not in ("step", "seconds")
+                },
+                x_label=f"checkpoints, every {history[0]['step']} steps",
+            )
+    if "refined_vi" in results:
+        figures["elbo_staircase"] = plotting.elbo_staircase(
+            results["refined_vi"]["staircase"]
+        )
+    if "entropies" in next(iter(results.values())):
+        figures["entropies"] = plotting.entropy_histogram(
+            {
+                title: {
+                    name: np.asarray(values)
+                    for name, values in result["entropies"].items()
+                }
+                for title, result in by_title.items()
+            }
+        )
+    print("\nPlots:")
+    for name, figure in figures.items():
+        path = directory / f"{name}.png"
+        figure.savefig(path, dpi=150)
+        print(f"  {path}")
