@@ -6,8 +6,15 @@ member and auxiliary variable. Three ways to feed `fit`: as a user would, with
 the input pipeline's tuner off (its pauses dwarf steps this short), and with the
 tuner off and all steps in one long epoch. The last is the strictest.
 
+Then LeNet-5 (batch 256) and the hybrid ResNet-20 (batch 64) on images of
+CIFAR's shape: one member's step, beside a training step of `fit`. A run with
+many steps less a run with few leaves the steps alone, without tracing and
+evaluation. Members are mapped (one on each core) and vectorized in turn.
+
   python benchmarks/refinement.py
 """
+
+import functools
 
 import keras
 import numpy as np
@@ -19,6 +26,13 @@ from tfp_refine.datasets import batches
 
 _N, _MEMBERS, _RATIOS, _STEPS, _BATCH = 455, 10, (0.7,) * 5, 200, 256
 _TRAIN_STEPS = 2000
+
+_IMAGES, _IMAGE_MEMBERS, _FEW, _MANY = 512, 2, 2, 12
+_CLASSIFIERS = {
+    "LeNet-5": (tfr.models.LeNet5, 256),
+    "ResNet-20": (tfr.models.ResNet20, 64),
+}
+_MAPPINGS = ("mapped", "vectorized")
 
 
 def _model():
@@ -37,7 +51,7 @@ def _model():
     return model
 
 
-def main():
+def _regression():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(_N, 13)).astype(np.float32)
     y = (np.sin(x[:, :1]) + 0.1 * rng.normal(size=(_N, 1))).astype(np.float32)
@@ -97,6 +111,65 @@ def main():
     training = seconds["train"] / _TRAIN_STEPS * 30000
     print(f"30000 steps of mean-field training: {training:.1f} s; refinement "
           f"costs {seconds['refine'] / training:.2f} of it")  # fmt: skip
+
+
+def _classifier(make):
+    model = make((32, 32, 3), 10, num_train_examples=_IMAGES, seed=0)
+    model.compile(
+        optimizer=keras.optimizers.Adam(1e-3),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        jit_compile=False,
+    )
+    return model
+
+
+def _member_steps(make, batch_size):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(_IMAGES, 32, 32, 3)).astype(np.float32)
+    y = rng.integers(0, 10, size=_IMAGES)
+    trained, refined = _classifier(make), _classifier(make)
+    dataset = batches.training_batches(x, y, batch_size, seed=0)
+
+    def refine(steps, mapping):
+        tfr.refine(
+            refined, x, y, num_members=_IMAGE_MEMBERS, variance_ratios=(0.7,),
+            steps=steps, batch_size=batch_size, mapping=mapping,
+            num_eval_samples=1, max_eval_examples=64, seed=0, verbose=0,
+        )  # fmt: skip
+
+    def train(steps):
+        trained.fit(dataset, steps_per_epoch=steps, verbose=0, shuffle=False)
+
+    functions = {}
+    for steps in (_FEW, _MANY):
+        functions["train", steps] = functools.partial(train, steps)
+        for mapping in _MAPPINGS:
+            functions[mapping, steps] = functools.partial(
+                refine, steps, mapping
+            )
+    seconds = side_by_side(functions, rounds=5)
+    per_step = {}
+    for name in ("train", *_MAPPINGS):
+        difference = seconds[name, _MANY] - seconds[name, _FEW]
+        members = 1 if name == "train" else _IMAGE_MEMBERS
+        per_step[name] = difference / (_MANY - _FEW) / members
+    return per_step
+
+
+def _classification():
+    for name, (make, batch_size) in _CLASSIFIERS.items():
+        steps = _member_steps(make, batch_size)
+        print(f"{name}, batch {batch_size}: a training step takes "
+              f"{steps['train'] * 1e3:.1f} ms")  # fmt: skip
+        for mapping in _MAPPINGS:
+            print(f"  a member's step, {mapping:10s}"
+                  f" {steps[mapping] * 1e3:8.1f} ms, "
+                  f"{steps[mapping] / steps['train']:.2f} of it")  # fmt: skip
+
+
+def main():
+    _regression()
+    _classification()
 
 
 if __name__ == "__main__":
