@@ -250,6 +250,17 @@ def test_flags_decide_the_model(experiment):
     np.testing.assert_allclose(rate(81 * 14 - 1), 0.5)
 
 
+def test_the_rate_may_fall_to_zero(experiment):
+    made = experiment(
+        "--learning_rate_schedule=linear", "--train_steps=200",
+        "--learning_rate=0.5",
+    )  # fmt: skip
+    rate = made._build("full").optimizer._learning_rate
+    np.testing.assert_allclose(
+        [rate(step) for step in (0, 50, 200)], [0.5, 0.375, 0.0]
+    )
+
+
 def test_defaults_are_written_down(experiment, tmp_path):
     experiment()
     flags = json.loads((tmp_path / "flags.json").read_text())

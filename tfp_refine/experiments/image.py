@@ -166,12 +166,7 @@ class Experiment:
         """Trains on for the steps of the refinement, its rate falling too."""
         steps = FLAGS.num_members * len(self._ratios) * FLAGS.steps
         model = self._trained().model
-        self._compile(
-            model,
-            keras.optimizers.schedules.PolynomialDecay(
-                FLAGS.learning_rate, steps, end_learning_rate=0.0
-            ),
-        )
+        self._compile(model, image_flags.linear_decay(steps))
         return self._evaluate_posterior(self._train(model, "control", steps))
 
     def _refined_vi(self):

@@ -79,8 +79,9 @@ flags.DEFINE_float(
 flags.DEFINE_enum(
     "learning_rate_schedule",
     "constant",
-    ["constant", "step"],
-    "step: times 0.1, 0.01, 1e-3 and 5e-4 after 81, 121, 161 and 181 epochs.",
+    ["constant", "linear", "step"],
+    "linear: to zero at the end; step: times 0.1, 0.01, 1e-3 and 5e-4 after "
+    "81, 121, 161 and 181 epochs.",
 )
 flags.DEFINE_enum(
     "augment",
@@ -210,12 +211,21 @@ def learning_rate(num_examples):
     rate = FLAGS.learning_rate
     if FLAGS.learning_rate_schedule == "constant":
         return rate
+    if FLAGS.learning_rate_schedule == "linear":
+        return linear_decay(FLAGS.train_steps)
     return keras.optimizers.schedules.PiecewiseConstantDecay(
         [
             (epoch + 1) * steps_per_epoch(num_examples) - 1
             for epoch in (80, 120, 160, 180)
         ],
         [rate * factor for factor in (1.0, 1e-1, 1e-2, 1e-3, 5e-4)],
+    )
+
+
+def linear_decay(steps):
+    """Returns a learning rate that falls to zero within some steps."""
+    return keras.optimizers.schedules.PolynomialDecay(
+        FLAGS.learning_rate, steps, end_learning_rate=0.0
     )
 
 
