@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from absl import flags
 from scipy import optimize
 from scipy import stats
 
+from tests.support import experiment_command
 from tfp_refine import refinement
-from tfp_refine.experiments import four_modes
+from tfp_refine.experiments import four_modes_target as four_modes
 
 
 def _gaussian_bound(loc, scale):
@@ -58,22 +58,13 @@ def test_bounds_are_in_order():
     assert elbo_aux + 5 * error < elbo_ref < four_modes.log_evidence()
 
 
-@pytest.fixture
-def parsed_flags():
-    saved = flags.FLAGS.flag_values_dict()
-    if not flags.FLAGS.is_parsed():
-        flags.FLAGS.mark_as_parsed()
-    yield flags.FLAGS
-    for name, value in saved.items():
-        setattr(flags.FLAGS, name, value)
-
-
-def test_script_writes_record_and_plot(parsed_flags, tmp_path, capsys):
-    parsed_flags.output_dir = str(tmp_path)
-    parsed_flags.num_members = 5
-    parsed_flags.steps = 5
-    four_modes.main(["four_modes"])
+def test_script_writes_record_and_plot(tmp_path):
+    command = experiment_command.Command(
+        "four_modes", "--num_members=5", "--steps=5"
+    )
+    process = command.run(f"--output_dir={tmp_path}")
+    assert process.returncode == 0, process.stderr
     assert {path.name for path in tmp_path.iterdir()} == {
         "flags.json", "four_modes.png", "results.json",
     }  # fmt: skip
-    assert "elbo_ref" in capsys.readouterr().out
+    assert "elbo_ref" in process.stdout
