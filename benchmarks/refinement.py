@@ -147,7 +147,7 @@ def _member_steps(make, batch_size):
             functions[mapping, steps] = functools.partial(
                 refine, steps, mapping
             )
-    seconds = side_by_side(functions, rounds=5)
+    seconds = side_by_side(functions, rounds=3)
     per_step = {}
     for name in ("train", *_MAPPINGS):
         difference = seconds[name, _MANY] - seconds[name, _FEW]

@@ -25,7 +25,7 @@ def test_python_of_the_readme_runs(tmp_path, monkeypatch):
 def test_names_in_tables_exist():
     import tfp_refine as tfr
 
-    for path in re.findall(r"`tfr\.([A-Za-z_.]+)", _README):
+    for path in re.findall(r"`tfr\.([A-Za-z0-9_.]+)", _README):
         target = tfr
         for part in path.split("."):
             target = getattr(target, part)

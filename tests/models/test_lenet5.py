@@ -207,7 +207,7 @@ def test_no_two_layers_start_from_the_same_numbers(seed, initializer):
     for one, other in itertools.combinations(starts, 2):
         assert np.ptp(one / other) > 0.1
     if seed is not None:
-        assert [layer.seed for layer in variational(model)] == [4, 5, 6, 7, 8]
+        assert len({layer.seed for layer in variational(model)}) == 5
 
 
 def test_a_seed_fixes_weights_and_noise(rng):

@@ -35,7 +35,7 @@ def elbo_staircase(staircase):
         color="C1",
         markersize=4,
         capsize=3,
-        label="all data, ± 2 standard errors",
+        label="evaluation, ± 2 standard errors",
     )
     axes.axhline(
         mean_field,
