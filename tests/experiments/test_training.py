@@ -162,6 +162,22 @@ def test_a_checkpoint_of_another_model_is_an_error(problem, tmp_path):
         _train(problem, tmp_path, 10)
 
 
+@pytest.mark.parametrize("changed", ["activation", "prior"])
+def test_a_checkpoint_of_another_model_of_the_same_shapes_is_an_error(
+    problem, tmp_path, changed
+):
+    other = _model(problem)
+    if changed == "activation":
+        other.layers[1].activation = keras.activations.tanh
+    else:
+        other.layers[1].kernel_regularizer.prior_scale = 2.0
+    _train(problem, tmp_path, 10)
+    other.optimizer.build(other.trainable_variables)
+    other.save(tmp_path / "segment_1.keras")
+    with pytest.raises(ValueError, match="has other outputs or another pen"):
+        _train(problem, tmp_path, 10)
+
+
 def test_a_lost_history_is_an_error(problem, tmp_path):
     _train(problem, tmp_path, 10)
     (tmp_path / "history.json").write_text("[")

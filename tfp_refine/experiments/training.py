@@ -7,7 +7,9 @@ import zipfile
 from typing import NamedTuple
 
 import keras
+import numpy as np
 
+from tfp_refine import layers
 from tfp_refine import stateless
 from tfp_refine.datasets import batches
 from tfp_refine.experiments import record
@@ -90,7 +92,7 @@ def train(
     directory.mkdir(parents=True, exist_ok=True)
     per_execution, per_segment = _divide(steps, segment_steps)
     segments = -(-steps // per_segment)
-    model, first = _restore(model, directory, segments)
+    model, first = _restore(model, directory, segments, x[:2])
     history = (record.read(directory / _HISTORY) or [])[:first]
     if len(history) < first:
         raise ValueError(
@@ -150,7 +152,7 @@ def train(
         save(model, directory / _file(segment))
         (directory / _file(segment - 1)).unlink(missing_ok=True)
     if patience is not None:
-        model = _load(directory / _BEST, model)
+        model = _load(directory / _BEST, model, x[:2])
     return Training(model, history)
 
 
@@ -172,15 +174,17 @@ def _divide(steps, segment_steps):
     return per_execution, segment_steps // per_execution * per_execution
 
 
-def _restore(model, directory, segments):
+def _restore(model, directory, segments, examples):
     """Returns the model of the last segment, and the number of the next."""
     for segment in reversed(range(segments)):
         if (directory / _file(segment)).exists():
-            return _load(directory / _file(segment), model), segment + 1
+            path = directory / _file(segment)
+            return _load(path, model, examples), segment + 1
     return model, 0
 
 
-def _load(path, like):
+def _load(path, like, examples):
+    """Loads a model that must be `like`, which is left with its weights."""
     advice = "Remove it to train anew, or choose another folder."
     try:
         model = keras.models.load_model(path)
@@ -204,7 +208,26 @@ def _load(path, like):
             f"{len(shapes)} weights, where '{like.name}' has {len(expected)} "
             f"of other shapes. {advice}"
         )
+    like.set_weights(model.get_weights())
+    for found, wanted in zip(
+        _computed(model, examples), _computed(like, examples), strict=True
+    ):
+        if not np.allclose(found, wanted, rtol=1e-4, atol=1e-5):
+            raise ValueError(
+                f"The checkpoint '{path}' is of another model: with the same "
+                f"weights, '{like.name}' has other outputs or another penalty, "
+                f"for instance {wanted.flat[0]} in place of {found.flat[0]}. "
+                f"{advice}"
+            )
     return model
+
+
+def _computed(model, examples):
+    """Returns a model's outputs at its mean weights, and its penalty."""
+    with layers.mean_weights():
+        outputs = keras.tree.flatten(model(examples, training=False))
+    penalty = sum(float(loss) for loss in model.losses)
+    return [np.asarray(value, np.float64) for value in (*outputs, penalty)]
 
 
 def _validate(model, data, batch_size):

@@ -1,6 +1,7 @@
 """The refined posterior: an ensemble of Gaussian posteriors."""
 
 import functools
+import hashlib
 import json
 import pathlib
 import zipfile
@@ -14,7 +15,7 @@ from tfp_refine.refinement import array_file
 from tfp_refine.refinement import sampling_forward
 
 _MODEL, _MEMBERS, _DESCRIPTION = "model.keras", "members.npz", "ensemble.json"
-_FORMAT = 1
+_FORMAT = 2
 
 
 class RefinedEnsemble:
@@ -211,6 +212,7 @@ class RefinedEnsemble:
                         "format": _FORMAT,
                         "input_specs": self._input_specs,
                         "refined_deterministic": self._refined_deterministic,
+                        "digests": _digests(path),
                     }
                 )
             )
@@ -250,6 +252,7 @@ class RefinedEnsemble:
             description = json.loads((path / _DESCRIPTION).read_text())
             arrays = array_file.read(path / _MEMBERS)
             _check_contents(description, arrays)
+            _check_digests(description, path)
         except (OSError, ValueError) as error:
             raise ValueError(
                 f"The ensemble in '{path}' cannot be read: {error}"
@@ -257,14 +260,6 @@ class RefinedEnsemble:
         model = _load_model(path / _MODEL, custom_objects)
         refined_deterministic = description.get("refined_deterministic", False)
         layout = stateless.WeightLayout(model, refined_deterministic)
-        expected = tuple(layout.params().shape)
-        found = (arrays["params"].shape[1:], arrays["prior_loc"].shape[1:])
-        if found != (expected, (layout.size,)):
-            raise ValueError(
-                f"The members in '{path}' are of another model: it has "
-                f"{expected[-1]} refined weights, they have "
-                f"{arrays['params'].shape[-1]}."
-            )
         forward = sampling_forward.sampling_forward(model, layout)
         return cls(
             model,
@@ -328,6 +323,24 @@ def _check_contents(description, arrays):
         raise ValueError(
             f"{_MEMBERS} does not hold members. Received: shapes {shapes}"
         )
+
+
+def _digests(path):
+    """Returns what tells the files of an ensemble from any others."""
+    return {
+        name: hashlib.sha256((path / name).read_bytes()).hexdigest()[:16]
+        for name in (_MODEL, _MEMBERS)
+    }
+
+
+def _check_digests(description, path):
+    """Checks that the files of a folder were saved together."""
+    for name, digest in _digests(path).items():
+        if description.get("digests", {}).get(name) != digest:
+            raise ValueError(
+                f"{name} is not the file that was saved with {_DESCRIPTION}: "
+                "it is of another ensemble, or damaged."
+            )
 
 
 def _load_model(path, custom_objects):
