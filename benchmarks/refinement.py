@@ -7,9 +7,9 @@ the input pipeline's tuner off (its pauses dwarf steps this short), and with the
 tuner off and all steps in one long epoch. The last is the strictest.
 
 Then LeNet-5 (batch 256) and the hybrid ResNet-20 (batch 64) on images of
-CIFAR's shape: one member's step, beside a training step of `fit`. A run with
-many steps less a run with few leaves the steps alone, without tracing and
-evaluation. Members are mapped (one on each core) and vectorized in turn.
+CIFAR's shape: one member's step, without tracing and evaluation, beside a
+training step of `fit`. Members are mapped (one on each core) and vectorized in
+turn: on a CPU, `mapping="auto"` rests on these figures.
 
   python benchmarks/refinement.py
 """
@@ -23,11 +23,15 @@ from _timing import side_by_side
 
 import tfp_refine as tfr
 from tfp_refine.datasets import batches
+from tfp_refine.refinement import engine as engine_lib
+from tfp_refine.refinement import problem as problem_lib
+from tfp_refine.refinement import progress as progress_lib
+from tfp_refine.refinement import settings as settings_lib
 
 _N, _MEMBERS, _RATIOS, _STEPS, _BATCH = 455, 10, (0.7,) * 5, 200, 256
 _TRAIN_STEPS = 2000
 
-_IMAGES, _IMAGE_MEMBERS, _FEW, _MANY = 512, 2, 2, 12
+_IMAGES, _IMAGE_MEMBERS, _IMAGE_STEPS = 512, 4, 5
 _CLASSIFIERS = {
     "LeNet-5": (tfr.models.LeNet5, 256),
     "ResNet-20": (tfr.models.ResNet20, 64),
@@ -124,36 +128,43 @@ def _classifier(make):
 
 
 def _member_steps(make, batch_size):
+    """Returns the seconds of a training step and of a member's step."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(_IMAGES, 32, 32, 3)).astype(np.float32)
     y = rng.integers(0, 10, size=_IMAGES)
-    trained, refined = _classifier(make), _classifier(make)
+    trained = _classifier(make)
     dataset = batches.training_batches(x, y, batch_size, seed=0)
+    refined = _classifier(make)
+    problem = problem_lib.Problem(refined, x, y, loss=None)
+    options = settings_lib.check(
+        num_members=_IMAGE_MEMBERS, members=None, variance_ratios=(0.7,),
+        steps=_IMAGE_STEPS, batch_size=batch_size, learning_rate=1e-3,
+        learning_rate_decay="constant", keep_better=True, num_eval_samples=1,
+        max_eval_examples=64, refine_deterministic=False, seed=0,
+    )  # fmt: skip
+    start = progress_lib.Progress.begin(problem.params, problem.prior, options)
 
-    def refine(steps, mapping):
-        tfr.refine(
-            refined, x, y, num_members=_IMAGE_MEMBERS, variance_ratios=(0.7,),
-            steps=steps, batch_size=batch_size, mapping=mapping,
-            num_eval_samples=1, max_eval_examples=64, seed=0, verbose=0,
-        )  # fmt: skip
+    def refine(engine):
+        result = engine.run(
+            start.state, start.moments, options.members, 1e-3, 0, _IMAGE_STEPS
+        )
+        return result.params.numpy()
 
-    def train(steps):
-        trained.fit(dataset, steps_per_epoch=steps, verbose=0, shuffle=False)
-
-    functions = {}
-    for steps in (_FEW, _MANY):
-        functions["train", steps] = functools.partial(train, steps)
-        for mapping in _MAPPINGS:
-            functions[mapping, steps] = functools.partial(
-                refine, steps, mapping
-            )
+    functions = {
+        "train": lambda: trained.fit(
+            dataset, steps_per_epoch=_IMAGE_STEPS, verbose=0, shuffle=False
+        )
+    }
+    for mapping in _MAPPINGS:
+        engine = engine_lib.Engine(
+            problem, options, _IMAGE_MEMBERS, mapping == "vectorized"
+        )
+        functions[mapping] = functools.partial(refine, engine)
     seconds = side_by_side(functions, rounds=3)
-    per_step = {}
-    for name in ("train", *_MAPPINGS):
-        difference = seconds[name, _MANY] - seconds[name, _FEW]
-        members = 1 if name == "train" else _IMAGE_MEMBERS
-        per_step[name] = difference / (_MANY - _FEW) / members
-    return per_step
+    return {
+        name: value / _IMAGE_STEPS / (1 if name == "train" else _IMAGE_MEMBERS)
+        for name, value in seconds.items()
+    }
 
 
 def _classification():

@@ -1,7 +1,7 @@
 """The choice between members that are mapped and members that are vectorized.
 
-On a CPU mapped members are faster or as fast, by `benchmarks/refinement.py`. On
-an accelerator that depends on the model: there both are tried.
+On a CPU mapped members are faster, by `benchmarks/refinement.py`, and hold less.
+On an accelerator that depends on the model: there both are tried.
 """
 
 import time
