@@ -8,7 +8,7 @@ from tfp_refine import datasets
 from tfp_refine import models
 from tfp_refine import refinement
 
-_BATCH, _STEPS = 64, 150
+_BATCH, _STEPS = 64, 300
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_it_trains_and_refines(images, batch_norm):
     statistics = [np.array(v) for v in model.non_trainable_weights]
     assert bool(statistics) == batch_norm
     ensemble = refinement.refine(
-        model, x, y, num_members=2, variance_ratios=(0.5,) * 10, steps=10,
+        model, x, y, num_members=2, variance_ratios=(0.5,) * 10, steps=30,
         batch_size=_BATCH, num_eval_samples=1, max_eval_examples=256, seed=0,
         verbose=0,
     )  # fmt: skip
