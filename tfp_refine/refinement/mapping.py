@@ -1,7 +1,8 @@
 """The choice between members that are mapped and members that are vectorized.
 
-On a CPU mapped members are faster, by `benchmarks/refinement.py`, and hold less.
-On an accelerator that depends on the model: there both are tried.
+On a CPU mapped members are faster and take less memory, as
+`benchmarks/refinement.py` shows. On an accelerator it depends on the model:
+there both are tried.
 """
 
 import time
