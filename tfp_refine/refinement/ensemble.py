@@ -260,6 +260,13 @@ class RefinedEnsemble:
         model = _load_model(path / _MODEL, custom_objects)
         refined_deterministic = description.get("refined_deterministic", False)
         layout = stateless.WeightLayout(model, refined_deterministic)
+        expected = tuple(layout.params().shape)
+        if arrays["params"].shape[1:] != expected:
+            raise ValueError(
+                f"The members in '{path}' are of another model: it has "
+                f"{expected[-1]} refined weights, they have "
+                f"{arrays['params'].shape[-1]}."
+            )
         forward = sampling_forward.sampling_forward(model, layout)
         return cls(
             model,
