@@ -1,0 +1,89 @@
+"""Divergences from priors whose parameters are integrated out.
+
+Each weight's prior has parameters of its own, with a prior in turn; the best
+variational posterior of these is known, and so the bound is a function of
+the weight's posterior alone: "collapsed".
+
+Reference:
+    - [Tomczak et al., 2021](https://openreview.net/forum?id=ykN3tbJ0qmX),
+      "Collapsed Variational Bounds for Bayesian Neural Networks"
+"""
+
+import math
+
+import tensorflow as tf
+
+from tfp_refine.math import gaussian
+
+
+def collapsed_mean_kl(
+    q: gaussian.Gaussian,
+    prior_scale: tf.Tensor | float,
+    alpha_reg: tf.Tensor | float,
+) -> tf.Tensor:
+    """Computes the collapsed divergence when prior means are inferred (CM).
+
+    The prior is `w ~ N(m, gamma)`, `m ~ N(0, h)`, with
+    `alpha_reg = gamma / (gamma + h)`. The best posterior of `m` is
+    `N((1 - alpha_reg) loc, (1 - alpha_reg) gamma)`; for `q = N(loc, s)` remains
+
+        0.5 (log(gamma / s) + (s + alpha_reg loc**2) / gamma - 1)
+        - 0.5 log(alpha_reg)
+
+    With `m` integrated out of the prior instead, which is then
+    `N(0, gamma / alpha_reg)`, the divergence is lower by
+    `0.5 (1 - alpha_reg) s / gamma`: what a posterior of `m` that is independent
+    of `w` costs.
+
+    Args:
+        q: `Gaussian`, `[...]`.
+        prior_scale: `sqrt(gamma)`, standard deviation of a weight given its
+            prior mean.
+        alpha_reg: In (0, 1]; at 1 it is the divergence from `N(0, gamma)`.
+
+    Returns:
+        kl: Nats, `[...]`, at least `-0.5 log(alpha_reg)`.
+    """
+    alpha_reg = tf.convert_to_tensor(alpha_reg, q.loc.dtype)
+    prior_scale = tf.convert_to_tensor(prior_scale, q.loc.dtype)
+    shrunk = gaussian.Gaussian(tf.sqrt(alpha_reg) * q.loc, q.scale)
+    prior = gaussian.Gaussian(tf.zeros_like(prior_scale), prior_scale)
+    return gaussian.kl_divergence(shrunk, prior) - 0.5 * tf.math.log(alpha_reg)
+
+
+def collapsed_mean_variance_kl(
+    q: gaussian.Gaussian, shape: float, rate: float, delta: float
+) -> tf.Tensor:
+    """Computes the same when means and variances are inferred (CMV, CV).
+
+    The prior is `w ~ N(m, 1 / tau)`, `m ~ N(0, 1 / (t tau))`,
+    `tau ~ Gamma(shape, rate)`, with `delta = t / (1 + t)`. At `delta=1` the
+    means are fixed at zero (CV). What remains is
+
+        (a + 0.5) log(b + s / 2 + delta loc**2 / 2) - 0.5 log s - 0.5
+        - 0.5 log delta - a log b + log Gamma(a) - log Gamma(a + 0.5)
+
+    for `q = N(loc, s)`, shape `a` and rate `b`.
+
+    Args:
+        q: `Gaussian`, `[...]`.
+        shape: Shape of the Gamma distribution of precisions, positive.
+        rate: Its rate, positive, in units of a variance.
+        delta: In (0, 1].
+
+    Returns:
+        kl: Nats, `[...]`. At its minimum, `loc = 0` and `s = rate / shape`.
+    """
+    # With log b taken out: large shapes and rates cancel in float32.
+    energy = (tf.square(q.scale) + delta * tf.square(q.loc)) / (2.0 * rate)
+    constant = (
+        -0.5
+        - 0.5 * math.log(delta)
+        + math.lgamma(shape)
+        - math.lgamma(shape + 0.5)
+    )
+    return (
+        (shape + 0.5) * tf.math.log1p(energy)
+        - tf.math.log(q.scale / math.sqrt(rate))
+        + constant
+    )
