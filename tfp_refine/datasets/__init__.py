@@ -4,6 +4,7 @@ from tfp_refine.datasets.augmentation import crop_and_flip
 from tfp_refine.datasets.batches import training_batches
 from tfp_refine.datasets.corruptions import CORRUPTIONS
 from tfp_refine.datasets.corruptions import corrupt_images
+from tfp_refine.datasets.flipped_pixels import flip_pixels
 from tfp_refine.datasets.image_data import ImageData
 from tfp_refine.datasets.image_split import ImageSplit
 from tfp_refine.datasets.image_split import standardize_pixels
@@ -28,6 +29,7 @@ __all__ = [
     "UCI_NAMES",
     "corrupt_images",
     "crop_and_flip",
+    "flip_pixels",
     "load_images",
     "load_uci",
     "match_images",
