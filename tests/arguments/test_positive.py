@@ -30,3 +30,24 @@ def test_positive_integers_become_ints(value):
 def test_other_values_are_no_positive_integers(value):
     with pytest.raises(ValueError, match="`steps` .*Received: steps="):
         arguments.positive_integer("steps", value)
+
+
+@pytest.mark.parametrize("value", [1e-300, 0.5, np.float32(0.25), 1, 1.0])
+def test_proportions_come_back_as_floats(value):
+    found = arguments.proportion("alpha", value)
+    assert isinstance(found, float)
+    assert found == value
+
+
+@pytest.mark.parametrize(
+    "value", [0, -0.5, 1.5, float("nan"), float("inf"), "0.5", None, True]
+)
+def test_what_is_no_proportion_is_refused(value):
+    with pytest.raises(ValueError, match=r"`alpha` must be in \(0, 1\]\. Rec"):
+        arguments.proportion("alpha", value)
+
+
+def test_one_can_be_excluded():
+    assert arguments.proportion("weight", 0.9, one=False) == 0.9
+    with pytest.raises(ValueError, match=r"`weight` must be in \(0, 1\)\. Rec"):
+        arguments.proportion("weight", 1.0, one=False)

@@ -105,6 +105,7 @@ def test_every_argument_survives_the_config(make_layer):
         "kernel_posterior": layers.MeanFieldPosterior(0.3),
         "bias_posterior": None,
         "num_train_examples": 12,
+        "kl_scale": 0.5,
         "sample": False,
         "seed": 7,
     }

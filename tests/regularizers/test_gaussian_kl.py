@@ -61,11 +61,16 @@ def test_prior_is_a_centered_gaussian_without_variables(posterior):
     regularizer = regularizers.GaussianKL(0.6)
     prior = regularizer.prior(*map(tf.constant, posterior))
     assert (float(prior.loc), float(prior.scale)) == (0.0, 0.6)
-    assert regularizer.prior_weights(None, "kernel") == ()
+    # There is nothing to call: it would be an error.
+    site = regularizers.PriorSite("kernel", None, add_weight=None, shared={})
+    assert regularizer.prior_weights(site) == ()
+    assert regularizer.penalty(*posterior) is None
+    assert not regularizer.needs_draw
 
 
-def test_base_class_says_what_a_subclass_must_implement(posterior):
-    with pytest.raises(NotImplementedError, match="`prior`"):
+def test_base_class_has_no_gaussian_prior(posterior):
+    message = "The prior of KLRegularizer is not Gaussian"
+    with pytest.raises(ValueError, match=message):
         regularizers.KLRegularizer()(*posterior)
 
 
@@ -81,7 +86,7 @@ def test_config_survives_a_round_trip(prior_scale):
 
 
 @pytest.mark.parametrize(
-    "value", [0, -1.0, float("nan"), float("inf"), True, "1.0", None, [1.0]]
+    "value", [0, -1.0, float("nan"), float("inf"), True, None, [1.0]]
 )
 def test_prior_scale_that_is_no_positive_number_is_rejected(value):
     with pytest.raises(

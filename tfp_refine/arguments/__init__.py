@@ -3,5 +3,6 @@
 from tfp_refine.arguments.image_shape import image_shape
 from tfp_refine.arguments.positive import positive
 from tfp_refine.arguments.positive import positive_integer
+from tfp_refine.arguments.positive import proportion
 
-__all__ = ["image_shape", "positive", "positive_integer"]
+__all__ = ["image_shape", "positive", "positive_integer", "proportion"]

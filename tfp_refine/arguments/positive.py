@@ -29,6 +29,33 @@ def positive(name, value):
     return float(value)
 
 
+def proportion(name, value, one=True):
+    """Checks that an argument is in (0, 1], or in (0, 1).
+
+    Args:
+        name: Name of the argument, for the error.
+        value: What came.
+        one: Whether 1 is allowed.
+
+    Returns:
+        value: As a float.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    if (
+        not isinstance(value, numbers.Real)
+        or isinstance(value, bool)
+        or not 0 < value <= 1
+        or (value == 1 and not one)
+    ):
+        raise ValueError(
+            f"`{name}` must be in (0, 1{']' if one else ')'}. "
+            f"Received: {name}={value!r}"
+        )
+    return float(value)
+
+
 def positive_integer(name, value):
     """Checks that an argument is a positive integer.
 

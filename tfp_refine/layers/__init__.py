@@ -16,11 +16,15 @@ from tfp_refine.layers.dense_local_reparameterization import (
 )
 from tfp_refine.layers.dense_reparameterization import DenseReparameterization
 from tfp_refine.layers.depthwise_conv2d_flipout import DepthwiseConv2DFlipout
+from tfp_refine.layers.fixed_variance_posterior import FixedVariancePosterior
 from tfp_refine.layers.homoscedastic_noise import HomoscedasticNoise
+from tfp_refine.layers.k_tied_posterior import KTiedPosterior
 from tfp_refine.layers.kl_bookkeeping import set_kl_scale
 from tfp_refine.layers.kl_bookkeeping import set_num_train_examples
+from tfp_refine.layers.low_rank_posterior import LowRankPosterior
 from tfp_refine.layers.mean_field_posterior import MeanFieldPosterior
 from tfp_refine.layers.mean_weights import mean_weights
+from tfp_refine.layers.posterior_family import PosteriorFamily
 from tfp_refine.layers.variational_layer import VariationalLayer
 from tfp_refine.layers.variational_weight import VariationalWeight
 
@@ -37,8 +41,12 @@ __all__ = [
     "DenseLocalReparameterization",
     "DenseReparameterization",
     "DepthwiseConv2DFlipout",
+    "FixedVariancePosterior",
     "HomoscedasticNoise",
+    "KTiedPosterior",
+    "LowRankPosterior",
     "MeanFieldPosterior",
+    "PosteriorFamily",
     "VariationalLayer",
     "VariationalWeight",
     "mean_weights",

@@ -13,12 +13,15 @@ _SHARED = """\
         activity_regularizer: Keras regularizer of the outputs.
         kernel_constraint: Keras constraint of the kernel's means.
         bias_constraint: Keras constraint of the bias' means.
-        kernel_posterior: Posterior family of the kernel: `"mean_field"`, a
-            `MeanFieldPosterior`, or `None` for a point estimate.
+        kernel_posterior: Posterior family of the kernel: `"mean_field"`,
+            `"fixed_variance"`, `"k_tied"`, `"low_rank"`, a `PosteriorFamily`,
+            or `None` for a point estimate.
         bias_posterior: The same for the bias.
         num_train_examples: Size of the training set. The KL divergence (nats)
             enters `losses` divided by it, once for each step. May be given
             later, through `set_num_train_examples`.
+        kl_scale: Factor on the KL divergence. Below 1 the bound is none, and
+            the posterior narrower. Defaults to `1.0`.
         sample: Whether calls draw the weights, in training and in inference
             alike; if `False` they use the posterior means. Defaults to `True`.
         seed: Integer seed of the layer's random draws.

@@ -16,6 +16,8 @@ _VARIANCE_FLOOR = 1e-12
 class Reparameterization:
     """One draw of the weights for each call, shared by the batch."""
 
+    draws_weights = True
+
     def sample_outputs(self, inputs):
         """Computes pre-activations with one draw of the weights."""
         dtype = self.compute_dtype
@@ -34,9 +36,11 @@ class Reparameterization:
 class LocalReparameterization:
     """Independent draws of each pre-activation from its exact marginal."""
 
+    draws_weights = False
+
     def sample_outputs(self, inputs):
         """Computes pre-activations with noise of their own each."""
-        outputs = self.mean_outputs(inputs)
+        outputs = _with_correlations(self, inputs, self.mean_outputs(inputs))
         # float16 overflows at x = 256 and underflows at a scale of 2e-4.
         dtype = (
             "float32" if self.compute_dtype == "float16" else self.compute_dtype
@@ -66,9 +70,11 @@ class Flipout:
     that each example sees one consistent draw of the weights.
     """
 
+    draws_weights = False
+
     def sample_outputs(self, inputs):
         """Computes pre-activations with a sign-flipped draw of the weights."""
-        outputs = self.mean_outputs(inputs)
+        outputs = _with_correlations(self, inputs, self.mean_outputs(inputs))
         dtype = self.compute_dtype
         noise = 0.0
         kernel_noise = self._weight_tensors["kernel"].perturbation(
@@ -96,3 +102,38 @@ class Flipout:
             for axis in range(len(shape))
         )
         return random_draws.random_signs(shape, like.dtype, self.seed_generator)
+
+
+def _with_correlations(layer, inputs, outputs):
+    """Adds what the correlated parts of the weights do to the outputs.
+
+    Their coefficients are drawn once for each example, and shared by all of its
+    units and positions: as if each example had a draw of the weights.
+    """
+    dtype = layer.compute_dtype
+    kernel = layer._weight_tensors["kernel"].factor
+    if kernel is not None:
+        for factor, coefficient in _scaled_factors(layer, kernel, outputs):
+            outputs = outputs + coefficient * layer.apply_kernel(
+                inputs, keras.ops.cast(factor, dtype)
+            )
+    bias = layer._weight_tensors["bias"].factor if layer.use_bias else None
+    if bias is not None:
+        for factor, coefficient in _scaled_factors(layer, bias, outputs):
+            outputs = outputs + coefficient * layer.broadcast_bias(
+                keras.ops.cast(factor, dtype)
+            )
+    return outputs
+
+
+def _scaled_factors(layer, factor, outputs):
+    """Yields each factor with coefficients of the examples, `[B, 1, ...]`."""
+    factor = keras.ops.convert_to_tensor(factor)
+    rank = factor.shape[0]
+    shape = (rank, keras.ops.shape(outputs)[0])
+    draws = random_draws.standard_normal(
+        shape, layer.compute_dtype, layer.seed_generator
+    )
+    ones = (1,) * (len(outputs.shape) - 1)
+    for k in range(rank):
+        yield factor[k], keras.ops.reshape(draws[k] / rank**0.5, (-1, *ones))

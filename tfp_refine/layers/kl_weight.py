@@ -12,12 +12,22 @@ class KLWeight:
     trace; they belong to the training run, not to the layer's weights, so they
     are neither saved nor copied with these.
 
+    Args:
+        initial_kl_scale: Value of `kl_scale` when it is created.
+
     Attributes:
+        initial_kl_scale: Float.
         kl_scale: Scalar `keras.Variable`, 1 for a true bound; `None` before
             `build`.
+
+    Raises:
+        ValueError: If `initial_kl_scale` is negative or not finite.
     """
 
-    def __init__(self):
+    def __init__(self, initial_kl_scale=1.0):
+        if initial_kl_scale != 0.0:
+            initial_kl_scale = arguments.positive("kl_scale", initial_kl_scale)
+        self.initial_kl_scale = float(initial_kl_scale)
         self.kl_scale = None
         self._num_train_examples = None
         self._divisor = None
@@ -42,7 +52,7 @@ class KLWeight:
             dtype: "float32" or "float64", that of the KL divergence.
         """
         if self.kl_scale is None:
-            self.kl_scale = _scalar("kl_scale", 1.0, dtype)
+            self.kl_scale = _scalar("kl_scale", self.initial_kl_scale, dtype)
             self._divisor = _scalar(
                 "num_train_examples", self._num_train_examples or 1, dtype
             )

@@ -3,12 +3,13 @@
 import keras
 
 from tfp_refine import arguments
+from tfp_refine.layers import posterior_family
 from tfp_refine.layers import variational_weight
 from tfp_refine.math import softplus
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
-class MeanFieldPosterior:
+class MeanFieldPosterior(posterior_family.PosteriorFamily):
     """Independent Gaussian posterior: a mean and a scale for each weight.
 
     Pass it as `kernel_posterior` or `bias_posterior`; the string "mean_field"
@@ -28,69 +29,39 @@ class MeanFieldPosterior:
     def __init__(self, initial_scale=1e-3):
         self.initial_scale = arguments.positive("initial_scale", initial_scale)
 
-    def build(
-        self, add_weight, name, shape, initializer, constraint, regularizer
-    ):
-        """Creates the variables of one weight tensor.
-
-        Args:
-            add_weight: The `add_weight` method of the layer that owns them.
-            name: "kernel" or "bias", a prefix of their names.
-            shape: Shape of the weight tensor.
-            initializer: Keras initializer of the means.
-            constraint: Keras constraint of the means, or `None`.
-            regularizer: `KLRegularizer`, or `None`.
-
-        Returns:
-            weight: `VariationalWeight`.
-        """
-        loc = add_weight(
-            name=f"{name}_loc",
-            shape=shape,
-            initializer=initializer,
-            constraint=constraint,
-        )
+    def build(self, add_weight, name, loc, unit_axes=(-1,)):
         raw = softplus.inverse_of_float(self.initial_scale)
         untransformed_scale = add_weight(
             name=f"{name}_untransformed_scale",
-            shape=shape,
+            shape=loc.shape,
             initializer=keras.initializers.Constant(raw),
         )
-        prior_weights = (
-            regularizer.prior_weights(add_weight, name) if regularizer else ()
-        )
-        return variational_weight.VariationalWeight(
-            name, loc, untransformed_scale, regularizer, prior_weights
-        )
+        return MeanFieldWeight(name, loc, untransformed_scale)
 
     def get_config(self):
         return {"initial_scale": self.initial_scale}
 
-    @classmethod
-    def from_config(cls, config):
-        return cls(**config)
 
+class MeanFieldWeight(variational_weight.VariationalWeight):
+    """A weight tensor with the posterior `N(loc, scale**2)`, independent.
 
-def get(identifier):
-    """Retrieves a posterior family from a name, a config or an object.
-
-    Args:
-        identifier: "mean_field", a serialized posterior family, a
-            `MeanFieldPosterior`, or `None` for a point estimate.
-
-    Returns:
-        posterior: `MeanFieldPosterior` or `None`.
-
-    Raises:
-        ValueError: If it is none of these.
+    Attributes:
+        untransformed_scale: `keras.Variable` whose softplus is the posterior's
+            standard deviation, `[...]`.
     """
-    if identifier is None or isinstance(identifier, MeanFieldPosterior):
-        return identifier
-    if identifier == "mean_field":
-        return MeanFieldPosterior()
-    if isinstance(identifier, dict):
-        return keras.saving.deserialize_keras_object(identifier)
-    raise ValueError(
-        'A posterior must be "mean_field", a `MeanFieldPosterior`, or None for '
-        f"a point estimate. Received: {identifier!r}"
-    )
+
+    family = "mean_field"
+    has_free_scales = True
+
+    def __init__(self, name, loc, untransformed_scale):
+        super().__init__(name, loc, (untransformed_scale,))
+        self.untransformed_scale = untransformed_scale
+
+    @property
+    def scale(self):
+        return keras.ops.softplus(
+            keras.ops.convert_to_tensor(self.untransformed_scale)
+        )
+
+    def _assign_scale(self, scale):
+        self.untransformed_scale.assign(softplus.inverse(scale))

@@ -1,5 +1,7 @@
 """The linear maps of the convolutional variational layers."""
 
+import math
+
 import keras
 
 from tfp_refine import arguments
@@ -180,6 +182,7 @@ class VariationalConvTranspose(ConvolutionalLayer):
         "data_format",
         "dilation_rate",
     )
+    unit_axes = (-2,)
 
     def __init__(
         self,
@@ -207,6 +210,10 @@ class VariationalConvTranspose(ConvolutionalLayer):
 
     def kernel_channels(self, channels):
         return self.filters, channels
+
+    def fan_in(self, kernel_shape):
+        # Without strides; of the outputs that do not lie at an edge.
+        return math.prod(self.kernel_size) * kernel_shape[-1]
 
     def apply_kernel(self, inputs, kernel):
         padding, output_padding = self.padding, self.output_padding
@@ -242,6 +249,7 @@ class VariationalDepthwiseConv(ConvolutionalLayer):
         "data_format",
         "dilation_rate",
     )
+    unit_axes = (-2, -1)
     _RENAMED = ("initializer", "regularizer", "constraint")
 
     def __init__(
@@ -301,6 +309,9 @@ class VariationalDepthwiseConv(ConvolutionalLayer):
 
     def kernel_channels(self, channels):
         return channels, self.depth_multiplier
+
+    def fan_in(self, kernel_shape):
+        return math.prod(self.kernel_size)
 
     def apply_kernel(self, inputs, kernel):
         return keras.ops.depthwise_conv(

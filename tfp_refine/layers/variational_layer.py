@@ -1,11 +1,14 @@
 """What all variational layers share: weights, their KL, and when to sample."""
 
+import math
+
 import keras
 
 from tfp_refine import regularizers
 from tfp_refine.layers import kl_weight
-from tfp_refine.layers import mean_field_posterior
 from tfp_refine.layers import mean_weights
+from tfp_refine.layers import posterior_lookup
+from tfp_refine.layers import pruning
 from tfp_refine.layers import variational_weight
 
 # Arguments of Keras' layers that describe a deterministic kernel only.
@@ -13,7 +16,7 @@ _DETERMINISTIC_ONLY = ("lora_rank", "lora_alpha", "quantization_config")
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
-class VariationalLayer(keras.layers.Layer):
+class VariationalLayer(pruning.PrunableUnits, keras.layers.Layer):
     """Base of layers that apply a random linear map, a bias, an activation.
 
     A subclass names the map (`apply_kernel`: a product, a convolution), and
@@ -36,6 +39,7 @@ class VariationalLayer(keras.layers.Layer):
         kernel_posterior="mean_field",
         bias_posterior="mean_field",
         num_train_examples=None,
+        kl_scale=1.0,
         sample=True,
         seed=None,
         **kwargs,
@@ -55,14 +59,16 @@ class VariationalLayer(keras.layers.Layer):
         self.bias_regularizer = regularizers.get(bias_regularizer)
         self.kernel_constraint = keras.constraints.get(kernel_constraint)
         self.bias_constraint = keras.constraints.get(bias_constraint)
-        self.kernel_posterior = mean_field_posterior.get(kernel_posterior)
-        self.bias_posterior = mean_field_posterior.get(bias_posterior)
+        self.kernel_posterior = posterior_lookup.get(kernel_posterior)
+        self.bias_posterior = posterior_lookup.get(bias_posterior)
         self.sample = bool(sample)
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
         self.supports_masking = True
         self._weight_tensors = {}
-        self._kl_weight = kl_weight.KLWeight()
+        self._shared_prior_weights = {}
+        self._fan_in = None
+        self._kl_weight = kl_weight.KLWeight(kl_scale)
         self._kl_weight.num_train_examples = num_train_examples
         for name in ("kernel", "bias"):
             self._check_regularizer(name)
@@ -80,6 +86,13 @@ class VariationalLayer(keras.layers.Layer):
                 "train a point estimate with a Keras regularizer. "
                 f"Received: {name}_regularizer={regularizer}"
             )
+        if getattr(regularizer, "needs_draw", False) and not self.draws_weights:
+            raise ValueError(
+                f"`{name}_regularizer` {type(regularizer).__name__} is "
+                "estimated from the draw of the weights that the outputs are "
+                f"computed with, and {type(self).__name__} computes them with "
+                "none: use a `...Reparameterization` layer."
+            )
 
     # Weights.
 
@@ -94,31 +107,29 @@ class VariationalLayer(keras.layers.Layer):
             weight: `VariationalWeight`, or `PointWeight` if it has no
                 posterior.
         """
-        initializer = getattr(self, f"{name}_initializer")
-        constraint = getattr(self, f"{name}_constraint")
         regularizer = getattr(self, f"{name}_regularizer")
         posterior = getattr(self, f"{name}_posterior")
+        arguments = {
+            "shape": shape,
+            "initializer": getattr(self, f"{name}_initializer"),
+            "constraint": getattr(self, f"{name}_constraint"),
+        }
+        if name == "kernel":
+            self._fan_in = self.fan_in(shape)
         if posterior is None:
             is_kl = regularizers.is_kl(regularizer)
             weight = variational_weight.PointWeight(
                 name,
                 self.add_weight(
                     name=name,
-                    shape=shape,
-                    initializer=initializer,
-                    constraint=constraint,
                     regularizer=None if is_kl else regularizer,
+                    **arguments,
                 ),
             )
         else:
-            weight = posterior.build(
-                self._add_full_precision_weight,
-                name,
-                shape,
-                initializer,
-                constraint,
-                regularizer,
-            )
+            weight = self._add_posterior(name, posterior, arguments)
+            if regularizer is not None:
+                self._set_prior(weight, regularizer)
         self._weight_tensors[name] = weight
         if isinstance(weight, variational_weight.VariationalWeight):
             self._kl_weight.build(
@@ -126,6 +137,33 @@ class VariationalLayer(keras.layers.Layer):
             )
             self._attach_kl(weight)
         return weight
+
+    def _add_posterior(self, name, posterior, arguments):
+        add_weight = self._add_full_precision_weight
+        loc = add_weight(name=f"{name}_loc", **arguments)
+        axes = self.unit_axes if name == "kernel" else (-1,)
+        return posterior.build(add_weight, name, loc, axes)
+
+    def _set_prior(self, weight, regularizer):
+        regularizer = regularizer.for_fan_in(self._fan_in)
+        site = regularizers.PriorSite(
+            weight.name,
+            weight.loc,
+            self._add_full_precision_weight,
+            self._shared_prior_weights,
+        )
+        weight.set_prior(regularizer, regularizer.prior_weights(site))
+
+    def fan_in(self, kernel_shape):
+        """Returns the number of inputs of a unit, for the scale of priors.
+
+        Args:
+            kernel_shape: Shape of the kernel.
+
+        Returns:
+            fan_in: Positive integer.
+        """
+        return math.prod(kernel_shape[:-1])
 
     def _add_full_precision_weight(self, **kwargs):
         # Not autocast: a KL divergence summed in half precision overflows.
@@ -172,20 +210,24 @@ class VariationalLayer(keras.layers.Layer):
         Keras evaluates the regularizer of a trainable variable once a step,
         however often the layer is called, with the value of the variable that
         is current there. So the KL is counted once, also for shared layers. It
-        hangs on the mean or, when the mean is frozen, on the scale.
+        hangs on the mean or, when the mean is frozen, on what the scale is of.
         """
         if weight.regularizer is None:
             return
-        weight.loc.regularizer = weight.untransformed_scale.regularizer = None
+        variables = (weight.loc, *weight.scale_weights)
+        for variable in variables:
+            variable.regularizer = None
         if weight.loc.trainable:
             weight.loc.regularizer = lambda loc: self._scaled_kl(weight, loc)
-        else:
-            weight.untransformed_scale.regularizer = lambda raw: (
-                self._scaled_kl(weight, None)
-            )
+            return
+        for variable in variables:
+            if variable.trainable:
+                variable.regularizer = lambda _: self._scaled_kl(weight, None)
+                return
 
     def _scaled_kl(self, weight, loc):
-        return self._kl_weight.apply(weight.kl(loc), self.name)
+        kl = weight.kl(loc, self.seed_generator)
+        return self._kl_weight.apply(kl, self.name)
 
     # Forward pass.
 
@@ -231,14 +273,25 @@ class VariationalLayer(keras.layers.Layer):
             "use_bias": self.use_bias,
             "kernel_initializer": serialize(self.kernel_initializer),
             "bias_initializer": serialize(self.bias_initializer),
-            "kernel_regularizer": serialize(self.kernel_regularizer),
-            "bias_regularizer": serialize(self.bias_regularizer),
+            "kernel_regularizer": _serialize_shared(self.kernel_regularizer),
+            "bias_regularizer": _serialize_shared(self.bias_regularizer),
             "activity_regularizer": serialize(self.activity_regularizer),
             "kernel_constraint": serialize(self.kernel_constraint),
             "bias_constraint": serialize(self.bias_constraint),
             "kernel_posterior": serialize(self.kernel_posterior),
             "bias_posterior": serialize(self.bias_posterior),
             "num_train_examples": self.num_train_examples,
+            "kl_scale": self._kl_weight.initial_kl_scale,
             "sample": self.sample,
             "seed": self.seed,
         }
+
+
+def _serialize_shared(regularizer):
+    """Serializes an object that layers may share, as a file keeps it shared.
+
+    Keras notices at the second time that an object is shared, and then may have
+    copied the config of the first time: so this is the second time.
+    """
+    keras.saving.serialize_keras_object(regularizer)
+    return keras.saving.serialize_keras_object(regularizer)

@@ -1,11 +1,13 @@
 """KL divergence from a Gaussian prior whose scale is learned."""
 
 import keras
+import tensorflow_probability as tfp
 
 from tfp_refine import arguments
 from tfp_refine.math import gaussian
 from tfp_refine.math import softplus
 from tfp_refine.regularizers import kl_regularizer
+from tfp_refine.regularizers import prior_scale as prior_scale_lib
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
@@ -18,53 +20,128 @@ class EmpiricalBayesKL(kl_regularizer.KLRegularizer):
     KL divergence, and where the gradient version converges to.
 
     Args:
-        closed_form: Whether to solve for the prior's variance instead of
-            training it. Defaults to `False`.
-        initial_prior_scale: Standard deviation that training starts from;
-            of no effect with `closed_form=True`. Defaults to `1.0`.
+        closed_form: Whether to solve for the prior's parameters instead of
+            training them. Defaults to `False`.
+        initial_prior_scale: Standard deviation that training starts from: a
+            number, `"fan_in"` or `"he"`, as for `GaussianKL`; of no effect with
+            `closed_form=True`. Defaults to `1.0`.
+        learn_mean: Whether the prior has a learned mean, one for each weight
+            tensor, in place of zero. Defaults to `False`.
+        inverse_gamma: Concentration and scale (in units of a variance) of an
+            inverse Gamma hyperprior of `v`, whose negative log density is added
+            to the divergence; `None` for none. `(2.01, 0.101)` is a weak one
+            with mean 0.1.
 
     Raises:
-        ValueError: If `initial_prior_scale` is not a positive finite number.
+        ValueError: If `initial_prior_scale` is neither a positive finite number
+            nor a name, or `inverse_gamma` does not hold two such numbers.
 
     Reference:
         - [Havasi et al., 2021](https://doi.org/10.3390/e23111475), section 4
     """
 
-    def __init__(self, closed_form=False, initial_prior_scale=1.0):
+    def __init__(
+        self,
+        closed_form=False,
+        initial_prior_scale=1.0,
+        learn_mean=False,
+        inverse_gamma=None,
+    ):
         self.closed_form = bool(closed_form)
-        self.initial_prior_scale = arguments.positive(
+        self.initial_prior_scale = prior_scale_lib.check(
             "initial_prior_scale", initial_prior_scale
         )
+        self.learn_mean = bool(learn_mean)
+        self.inverse_gamma = _check_inverse_gamma(inverse_gamma)
 
-    def prior_weights(self, add_weight, name):
+    def for_fan_in(self, fan_in):
+        scale = prior_scale_lib.resolve(self.initial_prior_scale, fan_in)
+        return type(self)(**{**self.get_config(), "initial_prior_scale": scale})
+
+    def prior_weights(self, site):
         if self.closed_form:
             return ()
-        raw = softplus.inverse_of_float(self.initial_prior_scale)
-        return (
-            add_weight(
-                name=f"{name}_prior_untransformed_scale",
-                shape=(),
-                initializer=keras.initializers.Constant(raw),
-            ),
+        raw = softplus.inverse_of_float(
+            prior_scale_lib.number(self.initial_prior_scale)
         )
+        scale = site.add_weight(
+            name=f"{site.name}_prior_untransformed_scale",
+            shape=(),
+            initializer=keras.initializers.Constant(raw),
+        )
+        if not self.learn_mean:
+            return (scale,)
+        loc = site.add_weight(
+            name=f"{site.name}_prior_loc", shape=(), initializer="zeros"
+        )
+        return scale, loc
 
     def prior(self, loc, scale, prior_weights=()):
         if self.closed_form:
-            second = gaussian.second_moment(gaussian.Gaussian(loc, scale))
-            prior_scale = keras.ops.sqrt(keras.ops.mean(second))
-        elif prior_weights:
-            (raw,) = prior_weights
-            prior_scale = keras.ops.softplus(
-                keras.ops.cast(keras.ops.convert_to_tensor(raw), loc.dtype)
+            return self._solve(loc, scale)
+        if prior_weights:
+            raw, *means = (
+                keras.ops.cast(keras.ops.convert_to_tensor(value), loc.dtype)
+                for value in prior_weights
             )
+            prior_scale = keras.ops.softplus(raw)
         else:
+            means = []
             prior_scale = keras.ops.convert_to_tensor(
-                self.initial_prior_scale, dtype=loc.dtype
+                prior_scale_lib.number(self.initial_prior_scale),
+                dtype=loc.dtype,
             )
-        return gaussian.Gaussian(keras.ops.zeros_like(prior_scale), prior_scale)
+        prior_loc = means[0] if means else keras.ops.zeros_like(prior_scale)
+        return gaussian.Gaussian(prior_loc, prior_scale)
+
+    def _solve(self, loc, scale):
+        """Returns the prior that posterior and hyperprior are best with."""
+        mean = keras.ops.mean(loc) if self.learn_mean else 0.0
+        energy = gaussian.second_moment(gaussian.Gaussian(loc - mean, scale))
+        if self.inverse_gamma is None:
+            variance = keras.ops.mean(energy)
+        else:
+            concentration, rate = self.inverse_gamma
+            count = keras.ops.cast(keras.ops.size(loc), loc.dtype)
+            variance = (keras.ops.sum(energy) + 2.0 * rate) / (
+                count + 2.0 * (concentration + 1.0)
+            )
+        prior_scale = keras.ops.sqrt(variance)
+        return gaussian.Gaussian(
+            keras.ops.zeros_like(prior_scale) + mean, prior_scale
+        )
+
+    def penalty(self, loc, scale, prior_weights=()):
+        if self.inverse_gamma is None:
+            return None
+        concentration, rate = (
+            keras.ops.convert_to_tensor(value, dtype=loc.dtype)
+            for value in self.inverse_gamma
+        )
+        variance = keras.ops.square(self.prior(loc, scale, prior_weights).scale)
+        hyperprior = tfp.distributions.InverseGamma(concentration, rate)
+        return -hyperprior.log_prob(variance)
 
     def get_config(self):
         return {
             "closed_form": self.closed_form,
             "initial_prior_scale": self.initial_prior_scale,
+            "learn_mean": self.learn_mean,
+            "inverse_gamma": self.inverse_gamma,
         }
+
+
+def _check_inverse_gamma(value):
+    if value is None:
+        return None
+    try:
+        concentration, scale = value
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "`inverse_gamma` must hold a concentration and a scale, or be None."
+            f" Received: inverse_gamma={value!r}"
+        ) from error
+    return [
+        arguments.positive("inverse_gamma", concentration),
+        arguments.positive("inverse_gamma", scale),
+    ]

@@ -2,9 +2,9 @@
 
 import keras
 
-from tfp_refine import arguments
 from tfp_refine.math import gaussian
 from tfp_refine.regularizers import kl_regularizer
+from tfp_refine.regularizers import prior_scale as prior_scale_lib
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
@@ -12,7 +12,9 @@ class GaussianKL(kl_regularizer.KLRegularizer):
     """KL divergence of the posterior from the fixed prior `N(0, scale**2)`.
 
     Args:
-        prior_scale: Standard deviation of the prior. Defaults to `1.0`.
+        prior_scale: Standard deviation of the prior: a number; `"fan_in"`, for
+            the variance `1 / fan_in`; or `"he"`, for `2 / fan_in`. A bias has
+            the fan-in of its kernel. Defaults to `1.0`.
 
     Example:
     ```python
@@ -24,14 +26,20 @@ class GaussianKL(kl_regularizer.KLRegularizer):
     ```
 
     Raises:
-        ValueError: If `prior_scale` is not a positive finite number.
+        ValueError: If `prior_scale` is neither a positive finite number nor one
+            of the names.
     """
 
     def __init__(self, prior_scale=1.0):
-        self.prior_scale = arguments.positive("prior_scale", prior_scale)
+        self.prior_scale = prior_scale_lib.check("prior_scale", prior_scale)
+
+    def for_fan_in(self, fan_in):
+        return type(self)(prior_scale_lib.resolve(self.prior_scale, fan_in))
 
     def prior(self, loc, scale, prior_weights=()):
-        scale = keras.ops.convert_to_tensor(self.prior_scale, dtype=loc.dtype)
+        scale = keras.ops.convert_to_tensor(
+            prior_scale_lib.number(self.prior_scale), dtype=loc.dtype
+        )
         return gaussian.Gaussian(keras.ops.zeros_like(scale), scale)
 
     def get_config(self):

@@ -14,16 +14,30 @@ class KLRegularizer(keras.regularizers.Regularizer):
     `prior_weights`, and handed back at each call. So one regularizer object
     can serve any number of layers.
 
-    Subclasses implement `prior` and `get_config`, and `prior_weights` if the
-    prior has parameters to learn.
+    Subclasses implement `prior`, or for a prior that is not Gaussian
+    `elementwise`; `get_config`; and `prior_weights` if the prior has parameters
+    to learn.
     """
 
-    def prior_weights(self, add_weight, name):
+    # Whether the divergence is estimated from the draw of the forward pass.
+    needs_draw = False
+
+    def for_fan_in(self, fan_in):
+        """Returns this regularizer for a unit of so many inputs.
+
+        Args:
+            fan_in: Positive integer.
+
+        Returns:
+            regularizer: `KLRegularizer`: itself, unless it depends on `fan_in`.
+        """
+        return self
+
+    def prior_weights(self, site):
         """Creates the variables of one weight tensor's prior.
 
         Args:
-            add_weight: The `add_weight` method of the layer that owns them.
-            name: Name of the weight tensor, a prefix for theirs.
+            site: `PriorSite`.
 
         Returns:
             prior_weights: Tuple of `keras.Variable`, empty by default.
@@ -42,13 +56,30 @@ class KLRegularizer(keras.regularizers.Regularizer):
         Returns:
             prior: `math.gaussian.Gaussian` whose `loc` and `scale` (a standard
                 deviation) are broadcastable to `[...]`.
+
+        Raises:
+            ValueError: If the prior is not Gaussian.
         """
-        raise NotImplementedError(
-            f"{type(self).__name__} must implement `prior`"
+        raise ValueError(f"The prior of {type(self).__name__} is not Gaussian.")
+
+    def elementwise(self, loc, scale, prior_weights=(), draw=None):
+        """Computes the KL divergence of each weight, nats.
+
+        Args:
+            loc: Posterior mean, `[...]`.
+            scale: Posterior standard deviation, `[...]`.
+            prior_weights: As for `prior`.
+            draw: Draw of the posterior, `[...]`, of use if `needs_draw`.
+
+        Returns:
+            kl: `[...]`.
+        """
+        return gaussian.kl_divergence(
+            gaussian.Gaussian(loc, scale), self.prior(loc, scale, prior_weights)
         )
 
-    def __call__(self, loc, scale, prior_weights=()):
-        """Computes the KL divergence, in nats, summed over the tensor.
+    def penalty(self, loc, scale, prior_weights=()):
+        """Computes what the prior's own parameters cost, nats.
 
         Args:
             loc: Posterior mean, `[...]`.
@@ -56,11 +87,23 @@ class KLRegularizer(keras.regularizers.Regularizer):
             prior_weights: As for `prior`.
 
         Returns:
+            penalty: Scalar, or `None` for nothing.
+        """
+
+    def __call__(self, loc, scale, prior_weights=(), draw=None):
+        """Computes the KL divergence, in nats, summed over the tensor.
+
+        Args:
+            loc: Posterior mean, `[...]`.
+            scale: Posterior standard deviation, `[...]`.
+            prior_weights: As for `prior`.
+            draw: As for `elementwise`.
+
+        Returns:
             kl: Scalar, in the dtype of `loc`.
         """
         loc = keras.ops.convert_to_tensor(loc)
         scale = keras.ops.convert_to_tensor(scale, dtype=loc.dtype)
-        prior = self.prior(loc, scale, prior_weights)
-        return keras.ops.sum(
-            gaussian.kl_divergence(gaussian.Gaussian(loc, scale), prior)
-        )
+        kl = keras.ops.sum(self.elementwise(loc, scale, prior_weights, draw))
+        penalty = self.penalty(loc, scale, prior_weights)
+        return kl if penalty is None else kl + penalty

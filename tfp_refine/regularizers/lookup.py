@@ -2,13 +2,25 @@
 
 import keras
 
+from tfp_refine.regularizers import collapsed_mean_kl
+from tfp_refine.regularizers import collapsed_mean_variance_kl
+from tfp_refine.regularizers import collapsed_variance_kl
 from tfp_refine.regularizers import empirical_bayes_kl
 from tfp_refine.regularizers import gaussian_kl
 from tfp_refine.regularizers import kl_regularizer
+from tfp_refine.regularizers import log_uniform_kl
+from tfp_refine.regularizers import scale_mixture_kl
 
 _BY_NAME = {
+    "collapsed_mean_kl": collapsed_mean_kl.CollapsedMeanKL,
+    "collapsed_mean_variance_kl": (
+        collapsed_mean_variance_kl.CollapsedMeanVarianceKL
+    ),
+    "collapsed_variance_kl": collapsed_variance_kl.CollapsedVarianceKL,
     "empirical_bayes_kl": empirical_bayes_kl.EmpiricalBayesKL,
     "gaussian_kl": gaussian_kl.GaussianKL,
+    "log_uniform_kl": log_uniform_kl.LogUniformKL,
+    "scale_mixture_kl": scale_mixture_kl.ScaleMixtureKL,
 }
 
 

@@ -7,6 +7,7 @@ from tfp_refine.stateless.forward import Forward
 from tfp_refine.stateless.predictor import Predictor
 from tfp_refine.stateless.program import Program
 from tfp_refine.stateless.weight_layout import WeightLayout
+from tfp_refine.stateless.weight_layout import variational_weights
 
 __all__ = [
     "Forward",
@@ -16,4 +17,5 @@ __all__ = [
     "arrays",
     "example_loss",
     "seeds",
+    "variational_weights",
 ]

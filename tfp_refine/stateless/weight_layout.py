@@ -24,11 +24,13 @@ class WeightLayout:
         size: `W`, the number of scalar weights with a posterior.
 
     Raises:
-        ValueError: If the model is not built or has no variational layers.
+        ValueError: If the model is not built, has no variational layers, or
+            posteriors that are not mean-field.
     """
 
     def __init__(self, model, points=False):
-        self.weights = _collect(model)
+        self.weights = variational_weights(model)
+        _check_family(self.weights)
         self.points = _collect_points(model, self.weights) if points else []
         self._shapes = [tuple(weight.loc.shape) for weight in self.weights]
         self._sizes = [int(np.prod(shape)) for shape in self._shapes]
@@ -52,15 +54,9 @@ class WeightLayout:
         """Returns the model's current prior, `(loc [W], scale [W])`.
 
         Raises:
-            ValueError: If a weight has no prior.
+            ValueError: If a weight has no prior, or one that is not Gaussian.
         """
-        for weight in self.weights:
-            if weight.regularizer is None:
-                raise ValueError(
-                    f"Variational weight '{weight.loc.path}' has no prior; "
-                    "its layer needs a KL regularizer."
-                )
-        priors = [weight.prior for weight in self.weights]
+        priors = [_prior(weight) for weight in self.weights]
         loc, scale = (
             self._flatten(
                 keras.ops.broadcast_to(
@@ -160,7 +156,18 @@ class WeightLayout:
         )
 
 
-def _collect(model):
+def variational_weights(model):
+    """Finds a model's weights with a posterior.
+
+    Args:
+        model: Built `keras.Model` (or layer).
+
+    Returns:
+        weights: List of `VariationalWeight`s, each once.
+
+    Raises:
+        ValueError: If the model is not built or has no variational layers.
+    """
     if not isinstance(model, keras.layers.Layer):
         raise ValueError(
             f"A model must be a keras.Model. Received: {type(model).__name__}"
@@ -184,6 +191,28 @@ def _collect(model):
     return weights
 
 
+def _check_family(weights):
+    for weight in weights:
+        if weight.family != "mean_field":
+            raise ValueError(
+                "Refinement starts from a mean-field posterior, with a scale "
+                f"for each weight. Received: '{weight.loc.path}' of the family "
+                f"'{weight.family}'"
+            )
+
+
+def _prior(weight):
+    """Returns a weight's prior, a Gaussian."""
+    weight.check_prior()
+    try:
+        return weight.prior
+    except ValueError as error:
+        raise ValueError(
+            f"Refinement needs a Gaussian prior for '{weight.loc.path}'. "
+            f"{error}"
+        ) from error
+
+
 def _collect_points(model, weights):
     """Finds the trainable weights that belong to no posterior or prior."""
     belonging = {
@@ -191,7 +220,7 @@ def _collect_points(model, weights):
         for weight in weights
         for variable in (
             weight.loc,
-            weight.untransformed_scale,
+            *weight.scale_weights,
             *weight.prior_weights,
         )
     }

@@ -1,0 +1,50 @@
+"""Weight posteriors of which only the means are learned."""
+
+import math
+
+import keras
+
+from tfp_refine import arguments
+from tfp_refine.layers import posterior_family
+from tfp_refine.layers import variational_weight
+
+_SCALE = math.exp(-5.0)
+
+
+@keras.saving.register_keras_serializable(package="tfp_refine")
+class FixedVariancePosterior(posterior_family.PosteriorFamily):
+    """Independent Gaussian posterior with one fixed scale (FV).
+
+    Args:
+        scale: Standard deviation of every weight. Defaults to `exp(-5)`.
+
+    Raises:
+        ValueError: If `scale` is not a positive finite number.
+
+    Reference:
+        - [Tomczak et al., 2021](https://openreview.net/forum?id=ykN3tbJ0qmX),
+          where it is a baseline
+    """
+
+    def __init__(self, scale=_SCALE):
+        self.scale = arguments.positive("scale", scale)
+
+    def build(self, add_weight, name, loc, unit_axes=(-1,)):
+        return FixedVarianceWeight(name, loc, self.scale)
+
+    def get_config(self):
+        return {"scale": self.scale}
+
+
+class FixedVarianceWeight(variational_weight.VariationalWeight):
+    """A weight tensor with the posterior `N(loc, scale**2)`, `scale` fixed."""
+
+    family = "fixed_variance"
+
+    def __init__(self, name, loc, scale):
+        super().__init__(name, loc)
+        self._scale = scale
+
+    @property
+    def scale(self):
+        return keras.ops.full(self.loc.shape, self._scale, dtype=self.loc.dtype)

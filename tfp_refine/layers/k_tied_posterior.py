@@ -1,0 +1,121 @@
+"""Weight posteriors whose scales form a matrix of low rank."""
+
+import functools
+import math
+
+import keras
+import numpy as np
+
+from tfp_refine import arguments
+from tfp_refine.layers import posterior_family
+from tfp_refine.layers import variational_weight
+
+# Spread of the initial factors, relative: equal ones would stay equal.
+_JITTER = 0.1
+
+
+@keras.saving.register_keras_serializable(package="tfp_refine")
+class KTiedPosterior(posterior_family.PosteriorFamily):
+    """Independent Gaussian posterior whose scales are tied, of rank `k`.
+
+    The standard deviations of a kernel, seen as a matrix `[D, U]` of all its
+    inputs and its units, are `rows @ transpose(columns)`, with positive
+    `rows [D, k]` and `columns [U, k]`: `k (D + U)` numbers in place of `D U`.
+    A bias is a matrix of one row, so only `rank=1` fits it.
+
+    Args:
+        rank: `k`, positive integer. Defaults to `2`.
+        initial_scale: Standard deviation that training starts from, but for a
+            jitter of a tenth. Defaults to `1e-3`.
+        seed: Integer seed of that jitter. Defaults to `0`.
+
+    Raises:
+        ValueError: If an argument is invalid; and, when the layer is built, if
+            `rank` is larger than a side of the matrix.
+
+    Reference:
+        - [Swiatkowski et al., 2020](https://arxiv.org/abs/2002.02655)
+    """
+
+    def __init__(self, rank=2, initial_scale=1e-3, seed=0):
+        self.rank = arguments.positive_integer("rank", rank)
+        self.initial_scale = arguments.positive("initial_scale", initial_scale)
+        self.seed = seed
+
+    def build(self, add_weight, name, loc, unit_axes=(-1,)):
+        num_columns = math.prod(loc.shape[axis] for axis in unit_axes)
+        num_rows = math.prod(loc.shape) // num_columns
+        if self.rank > min(num_rows, num_columns):
+            raise ValueError(
+                "`rank` must not be larger than a side of the matrix of scales."
+                f" Received: rank={self.rank} for {num_rows} x {num_columns} "
+                f"({name})"
+            )
+        factors = [
+            add_weight(
+                name=f"{name}_untransformed_{side}",
+                shape=(size, self.rank),
+                initializer=functools.partial(self._initialize, index),
+            )
+            for index, (side, size) in enumerate(
+                (("rows", num_rows), ("columns", num_columns))
+            )
+        ]
+        return KTiedWeight(name, loc, *factors, unit_axes)
+
+    def _initialize(self, index, shape, dtype):
+        """Draws factors whose product has entries of about `initial_scale`."""
+        seed = None if self.seed is None else 2 * self.seed + index
+        jitter = keras.random.normal(
+            shape, stddev=_JITTER, dtype=dtype, seed=seed
+        )
+        factor = math.sqrt(self.initial_scale / self.rank) * keras.ops.exp(
+            jitter
+        )
+        return keras.ops.log(keras.ops.expm1(factor))
+
+    def get_config(self):
+        return {
+            "rank": self.rank,
+            "initial_scale": self.initial_scale,
+            "seed": self.seed,
+        }
+
+
+class KTiedWeight(variational_weight.VariationalWeight):
+    """A weight tensor whose scales are a matrix of low rank.
+
+    Attributes:
+        untransformed_rows: `keras.Variable`, `[D, k]`.
+        untransformed_columns: `keras.Variable`, `[U, k]`.
+    """
+
+    family = "k_tied"
+
+    def __init__(
+        self,
+        name,
+        loc,
+        untransformed_rows,
+        untransformed_columns,
+        unit_axes=(-1,),
+    ):
+        super().__init__(name, loc, (untransformed_rows, untransformed_columns))
+        self.untransformed_rows = untransformed_rows
+        self.untransformed_columns = untransformed_columns
+        rank = len(loc.shape)
+        units = [axis % rank for axis in unit_axes]
+        # Axes in the order of the matrix: inputs first.
+        self._order = [i for i in range(rank) if i not in units] + units
+
+    @property
+    def scale(self):
+        rows, columns = (
+            keras.ops.softplus(keras.ops.convert_to_tensor(factor))
+            for factor in self.scale_weights
+        )
+        matrix = keras.ops.matmul(rows, keras.ops.transpose(columns))
+        shape = [self.loc.shape[axis] for axis in self._order]
+        return keras.ops.transpose(
+            keras.ops.reshape(matrix, shape), np.argsort(self._order).tolist()
+        )

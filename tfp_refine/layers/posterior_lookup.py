@@ -1,0 +1,45 @@
+"""Posterior families by name, config or object."""
+
+import keras
+
+from tfp_refine.layers import fixed_variance_posterior
+from tfp_refine.layers import k_tied_posterior
+from tfp_refine.layers import low_rank_posterior
+from tfp_refine.layers import mean_field_posterior
+from tfp_refine.layers import posterior_family
+
+_BY_NAME = {
+    "fixed_variance": fixed_variance_posterior.FixedVariancePosterior,
+    "k_tied": k_tied_posterior.KTiedPosterior,
+    "low_rank": low_rank_posterior.LowRankPosterior,
+    "mean_field": mean_field_posterior.MeanFieldPosterior,
+}
+
+
+def get(identifier):
+    """Retrieves a posterior family from a name, a config or an object.
+
+    Args:
+        identifier: Name of a family in snake case ("mean_field"), a serialized
+            family, a `PosteriorFamily`, or `None` for a point estimate.
+
+    Returns:
+        posterior: `PosteriorFamily` or `None`.
+
+    Raises:
+        ValueError: If it is none of these.
+    """
+    if identifier is None or isinstance(
+        identifier, posterior_family.PosteriorFamily
+    ):
+        return identifier
+    if isinstance(identifier, str) and identifier in _BY_NAME:
+        return _BY_NAME[identifier]()
+    if isinstance(identifier, dict):
+        found = keras.saving.deserialize_keras_object(identifier)
+        if isinstance(found, posterior_family.PosteriorFamily):
+            return found
+    raise ValueError(
+        f"A posterior must be one of {sorted(_BY_NAME)}, a `PosteriorFamily`, "
+        f"or None for a point estimate. Received: {identifier!r}"
+    )

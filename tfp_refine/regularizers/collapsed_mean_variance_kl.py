@@ -1,0 +1,52 @@
+"""Collapsed divergences from priors whose variances are inferred."""
+
+import keras
+
+from tfp_refine import arguments
+from tfp_refine.math import collapsed
+from tfp_refine.math import gaussian
+from tfp_refine.regularizers import kl_regularizer
+
+
+@keras.saving.register_keras_serializable(package="tfp_refine")
+class CollapsedMeanVarianceKL(kl_regularizer.KLRegularizer):
+    """Collapsed KL divergence: prior means and variances are inferred (CMV).
+
+    The prior of a weight is `N(m, 1 / tau)`, with `m ~ N(0, 1 / (t tau))` and
+    `tau ~ Gamma(shape, rate)` of its own, and the bound is maximized over the
+    posterior of both in closed form. A weight that the data do not need goes to
+    `N(0, rate / shape)`, a spike if that is small.
+
+    With both integrated out, the prior is a Student t: posteriors trained with
+    it cannot be refined.
+
+    Args:
+        shape: Shape of the precisions' prior, positive. Defaults to `0.5`.
+        rate: Its rate, in units of a variance, positive. Defaults to `0.01`.
+        delta: `t / (1 + t)`, in (0, 1]: factor on the pull of the means to
+            zero, as `alpha_reg` of `CollapsedMeanKL`. Defaults to `0.05`.
+
+    Raises:
+        ValueError: If an argument is invalid.
+
+    Reference:
+        - [Tomczak et al., 2021](https://openreview.net/forum?id=ykN3tbJ0qmX)
+    """
+
+    def __init__(self, shape=0.5, rate=0.01, delta=0.05):
+        self.shape = arguments.positive("shape", shape)
+        self.rate = arguments.positive("rate", rate)
+        self.delta = arguments.proportion("delta", delta)
+
+    def prior(self, loc, scale, prior_weights=()):
+        raise ValueError(
+            f"The prior of {type(self).__name__} is a Student t, not Gaussian."
+        )
+
+    def elementwise(self, loc, scale, prior_weights=(), draw=None):
+        return collapsed.collapsed_mean_variance_kl(
+            gaussian.Gaussian(loc, scale), self.shape, self.rate, self.delta
+        )
+
+    def get_config(self):
+        return {"shape": self.shape, "rate": self.rate, "delta": self.delta}

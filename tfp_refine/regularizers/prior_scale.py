@@ -1,0 +1,60 @@
+"""Standard deviations of priors, as numbers or by name."""
+
+import math
+
+from tfp_refine import arguments
+
+# Gain in the variance, gain / fan_in.
+_GAINS = {"fan_in": 1.0, "he": 2.0}
+
+
+def check(name, value):
+    """Checks that an argument is a prior's standard deviation.
+
+    Args:
+        name: Name of the argument, for the error.
+        value: What came.
+
+    Returns:
+        value: A float, or one of the names "fan_in" and "he".
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    if isinstance(value, str):
+        if value in _GAINS:
+            return value
+        raise ValueError(
+            f"`{name}` must be a positive number or one of {sorted(_GAINS)}. "
+            f"Received: {name}={value!r}"
+        )
+    return arguments.positive(name, value)
+
+
+def resolve(value, fan_in):
+    """Returns the number that a standard deviation stands for.
+
+    Args:
+        value: What `check` returned.
+        fan_in: Number of inputs of a unit.
+
+    Returns:
+        scale: Float: `fan_in**-0.5` for "fan_in", `(2 / fan_in)**0.5` for "he".
+    """
+    if isinstance(value, str):
+        return math.sqrt(_GAINS[value] / fan_in)
+    return value
+
+
+def number(value):
+    """Returns a number, for use where a name has been resolved.
+
+    Raises:
+        ValueError: If it still is a name.
+    """
+    if isinstance(value, str):
+        raise ValueError(
+            f"The prior scale '{value}' depends on the number of inputs: "
+            "outside a layer, call `for_fan_in` first."
+        )
+    return value

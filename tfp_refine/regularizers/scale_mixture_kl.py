@@ -1,0 +1,63 @@
+"""KL divergence from a scale mixture prior, by Monte Carlo."""
+
+import math
+
+import keras
+
+from tfp_refine import arguments
+from tfp_refine.math import gaussian
+from tfp_refine.math import scale_mixture
+from tfp_refine.regularizers import kl_regularizer
+
+_SPIKE = math.exp(-6.0)
+
+
+@keras.saving.register_keras_serializable(package="tfp_refine")
+class ScaleMixtureKL(kl_regularizer.KLRegularizer):
+    """KL divergence from a mixture of two Gaussians (Bayes by backprop).
+
+    The prior is `mixture_weight N(0, scale_1**2) + (1 - mixture_weight)
+    N(0, scale_2**2)`. The divergence has no closed form: it is estimated by
+    `log q(w) - log p(w)` at the draw of the weights that the forward pass uses.
+    So it needs layers that draw weights, the `...Reparameterization` ones.
+    Posteriors trained with it cannot be refined: the prior is not Gaussian.
+
+    Args:
+        mixture_weight: Probability of the first component, in (0, 1). Defaults
+            to `0.5`.
+        scale_1: Its standard deviation. Defaults to `1.0`.
+        scale_2: That of the second component. Defaults to `exp(-6)`.
+
+    Raises:
+        ValueError: If an argument is invalid, and, from a layer, if that layer
+            does not draw weights.
+
+    Reference:
+        - [Blundell et al., 2015](https://arxiv.org/abs/1505.05424)
+    """
+
+    needs_draw = True
+
+    def __init__(self, mixture_weight=0.5, scale_1=1.0, scale_2=_SPIKE):
+        self.mixture_weight = arguments.proportion(
+            "mixture_weight", mixture_weight, one=False
+        )
+        self.scale_1 = arguments.positive("scale_1", scale_1)
+        self.scale_2 = arguments.positive("scale_2", scale_2)
+
+    def elementwise(self, loc, scale, prior_weights=(), draw=None):
+        if draw is None:
+            raise ValueError(
+                "ScaleMixtureKL needs a draw of the posterior. Received: None"
+            )
+        prior = scale_mixture.log_prob(
+            draw, self.mixture_weight, self.scale_1, self.scale_2
+        )
+        return gaussian.log_prob(draw, gaussian.Gaussian(loc, scale)) - prior
+
+    def get_config(self):
+        return {
+            "mixture_weight": self.mixture_weight,
+            "scale_1": self.scale_1,
+            "scale_2": self.scale_2,
+        }
