@@ -1,19 +1,24 @@
 """The variational bound of a model, on all of its training data."""
 
+import keras
 import numpy as np
+import tensorflow as tf
 
 from tfp_refine import arguments
 from tfp_refine import stateless
-from tfp_refine.refinement import evaluator as evaluator_lib
-from tfp_refine.refinement import member
-from tfp_refine.refinement import problem as problem_lib
+from tfp_refine.refinement import evaluator
+from tfp_refine.refinement import likelihood as likelihood_lib
 
 
 def elbo(model, x, y=None, *, loss=None, num_samples=10, seed=None):
     """Estimates the evidence lower bound (ELBO) of a model.
 
-    `E_q[log p(y | x, w)] - KL(q || p)`, summed over the training set; the KL
-    divergence is exact and the expectation an average over draws.
+    `E_q[log p(y | x, w)] - KL(q || p)`, summed over the training set. The
+    expectation is an average over draws; the KL divergence is that of the
+    regularizers, whatever `kl_scale` is: exact, but for those that need a draw.
+
+    With `CollapsedMeanKL` this is the collapsed bound, lower than the bound
+    with its marginal prior, that refinement starts from (`elbo_init`).
 
     Args:
         model: Built `keras.Model` with variational layers.
@@ -27,18 +32,41 @@ def elbo(model, x, y=None, *, loss=None, num_samples=10, seed=None):
         elbo: Nats, for the whole training set, a float.
 
     Raises:
-        ValueError: As for `refine`.
+        ValueError: If an argument is invalid, the data does not fit the model,
+            or the model has no bound: a posterior without a prior, layers with
+            `sample=False`.
     """
     num_samples = arguments.positive_integer("num_samples", num_samples)
     key = stateless.seeds.key(stateless.seeds.check(seed))
-    problem = problem_lib.Problem(model, x, y, loss)
-    state = member.MemberState(
-        params=problem.params[np.newaxis],
-        prior_loc=problem.prior[0][np.newaxis],
-        prior_scale=problem.prior[1][np.newaxis],
-        cost=np.zeros(1),
+    weights = stateless.variational_weights(model)
+    for weight in weights:
+        weight.check_prior()
+    likelihood = likelihood_lib.Likelihood(model, x, y, loss)
+    log_likelihood = _log_likelihood(likelihood, key, num_samples)
+    seeds = keras.random.SeedGenerator(key % 2**31)
+    kl = sum(_kl(weight, num_samples, seeds) for weight in weights)
+    return log_likelihood - kl
+
+
+def _log_likelihood(likelihood, key, num_samples):
+    program = stateless.Program(
+        lambda others, data, rows, key, count: (
+            evaluator.expected_log_likelihood(
+                likelihood, None, others, data, rows, key, count
+            )
+        )
     )
-    log_likelihood, kl = evaluator_lib.Evaluator(problem)(
-        state, [key], np.arange(problem.num_examples), num_samples
+    return float(
+        program(
+            likelihood.others,
+            likelihood.data,
+            tf.range(likelihood.num_examples),
+            tf.constant(key, tf.int64),
+            tf.constant(num_samples, tf.int64),
+        )
     )
-    return float(log_likelihood[0] - kl[0])
+
+
+def _kl(weight, num_samples, seeds):
+    draws = num_samples if weight.regularizer.needs_draw else 1
+    return float(np.mean([weight.kl(seed=seeds) for _ in range(draws)]))

@@ -4,6 +4,7 @@ import functools
 import hashlib
 import json
 import pathlib
+import tempfile
 import zipfile
 
 import keras
@@ -298,6 +299,8 @@ class RefinedEnsemble:
             ) from error
         if not clone.built or len(clone.weights) != len(model.weights):
             clone(_zeros(self._input_specs))
+        if _shares_priors(model):
+            clone = _copy_through_file(model, classes)
         if model.compiled:
             optimizer = type(model.optimizer).from_config(
                 model.optimizer.get_config()
@@ -305,6 +308,21 @@ class RefinedEnsemble:
             optimizer.build(clone.trainable_variables)
             clone.compile(optimizer=optimizer, loss=model.loss)
         return clone
+
+
+def _shares_priors(model):
+    """Tells whether layers share a prior, which only a file keeps shared."""
+    return any(
+        getattr(weight.regularizer, "shared", False)
+        for weight in stateless.variational_weights(model)
+    )
+
+
+def _copy_through_file(model, custom_objects):
+    with tempfile.TemporaryDirectory() as directory:
+        path = pathlib.Path(directory) / _MODEL
+        model.save(path)
+        return keras.models.load_model(path, custom_objects, compile=False)
 
 
 def _check_contents(description, arrays):

@@ -59,43 +59,23 @@ class Evaluator:
         )
 
     def _trace(self, state, keys, rows, num_samples, others, data):
-        num_rows = tf.shape(rows, tf.int64)[0]
-        size = _block_rows(data[0])
-        blocks = (num_rows + size - 1) // size
-
         def one(arguments):
             state, key = arguments
-
-            def body(index, total):
-                first = (index % blocks) * size
-                block = rows[first : first + size]
-                x, y = keras.tree.map_structure(
-                    lambda value: tf.gather(value, block), data
-                )
-                outputs = self._problem.forward(
-                    x, state.params, others, key, index
-                )
-                nll = stateless.example_loss.negative_log_likelihood(
-                    self._problem.loss, y, outputs
-                )
-                nll = tf.cast(nll, tf.float64)
-                if nll.shape.rank == 0:  # a mean over the block
-                    nll = nll * tf.cast(tf.shape(block)[0], tf.float64)
-                return index + 1, total - tf.reduce_sum(nll)
-
-            _, total = tf.while_loop(
-                lambda index, total: index < num_samples * blocks,
-                body,
-                (tf.constant(0, tf.int64), tf.zeros([], tf.float64)),
-                parallel_iterations=1,
+            log_likelihood = expected_log_likelihood(
+                self._problem,
+                state.params,
+                others,
+                data,
+                rows,
+                key,
+                num_samples,
             )
-            per_example = total / tf.cast(num_samples * num_rows, tf.float64)
             kl = member.kl_divergence(
                 tf.cast(state.params, tf.float64),
                 tf.cast(state.prior_loc, tf.float64),
                 tf.cast(state.prior_scale, tf.float64),
             )
-            return self._problem.num_examples * per_example, kl
+            return log_likelihood, kl
 
         return members.map_members(
             one,
@@ -103,6 +83,52 @@ class Evaluator:
             like=(state.cost, state.cost),
             vectorized=self._vectorized,
         )
+
+
+def expected_log_likelihood(
+    likelihood, params, others, data, rows, key, num_samples
+):
+    """Estimates the expected log likelihood, in a trace.
+
+    Args:
+        likelihood: `Likelihood`.
+        params: What its `forward` takes.
+        others: What its `forward` takes.
+        data: Its data.
+        rows: Indices of the training examples to use, `[n]`, int32.
+        key: Key of the random stream, int64, a scalar.
+        num_samples: Weight draws, int64, a scalar.
+
+    Returns:
+        log_likelihood: Of all `N` examples, nats, float64, a scalar.
+    """
+    num_rows = tf.shape(rows, tf.int64)[0]
+    size = _block_rows(data[0])
+    blocks = (num_rows + size - 1) // size
+
+    def body(index, total):
+        first = (index % blocks) * size
+        block = rows[first : first + size]
+        x, y = keras.tree.map_structure(
+            lambda value: tf.gather(value, block), data
+        )
+        outputs = likelihood.forward(x, params, others, key, index)
+        nll = stateless.example_loss.negative_log_likelihood(
+            likelihood.loss, y, outputs
+        )
+        nll = tf.cast(nll, tf.float64)
+        if nll.shape.rank == 0:  # a mean over the block
+            nll = nll * tf.cast(tf.shape(block)[0], tf.float64)
+        return index + 1, total - tf.reduce_sum(nll)
+
+    _, total = tf.while_loop(
+        lambda index, total: index < num_samples * blocks,
+        body,
+        (tf.constant(0, tf.int64), tf.zeros([], tf.float64)),
+        parallel_iterations=1,
+    )
+    per_example = total / tf.cast(num_samples * num_rows, tf.float64)
+    return likelihood.num_examples * per_example
 
 
 def _block_rows(x):

@@ -42,7 +42,8 @@ def refine(
 
     Args:
         model: Trained `keras.Model`, functional or subclassed, with variational
-            layers. Its prior must be Gaussian (all KL regularizers here).
+            layers. Its posterior must be mean-field and its prior Gaussian,
+            as that of `CollapsedMeanKL` is with the means integrated out.
         x: Training inputs, `[N, ...]` (or nested), or a finite, batched
             `tf.data.Dataset` of `(x, y)`, which is read into memory.
         y: Training targets, `[N, ...]`; `None` for a dataset.
