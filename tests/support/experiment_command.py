@@ -17,6 +17,7 @@ class Command:
     """
 
     def __init__(self, name, *flags):
+        self._name, self._flags = name, flags
         self._words = [
             sys.executable, "-m", f"tfp_refine.experiments.{name}", *flags
         ]  # fmt: skip
@@ -26,6 +27,28 @@ class Command:
         return subprocess.run(
             [*self._words, *flags], capture_output=True, text=True, check=False
         )
+
+    def messages(self, cases):
+        """Returns what it has against flags, for each case; nothing is run.
+
+        Args:
+            cases: List of lists of flags.
+
+        Returns:
+            messages: List of strings, and of `None` where nothing is wrong.
+        """
+        process = subprocess.run(
+            [
+                sys.executable, "-m", "tests.support.experiment_driver",
+                self._name,
+            ],
+            input=json.dumps([[*self._flags, *case] for case in cases]),
+            capture_output=True,
+            text=True,
+            check=False,
+        )  # fmt: skip
+        assert process.returncode == 0, process.stderr
+        return json.loads(process.stdout)
 
     def kill_when(self, condition, *flags):
         """Runs it, and kills it as soon as `condition()` is true."""

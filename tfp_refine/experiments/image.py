@@ -12,10 +12,18 @@ and started again with the same --output_dir, it continues.
   python -m tfp_refine.experiments.image --dataset=cifar10 --download \
       --model=resnet20 --epochs=200 --learning_rate_schedule=step
 
-Reference: Havasi et al., 2021, https://doi.org/10.3390/e23111475, Tables 2, 3.
+Several priors or posteriors are trained one after another, and compared:
+
+  python -m tfp_refine.experiments.image --dataset=mnist --data_dir=DIR \
+      --model=mlp --method=vi --prior_scale=fan_in --pruning \
+      --regularizer=gaussian,collapsed_mean --flipped_pixels=0.02,0.1
+
+References: Havasi et al., 2021, https://doi.org/10.3390/e23111475, Tables 2, 3;
+Tomczak et al., 2021, https://openreview.net/forum?id=ykN3tbJ0qmX, Tables 1, 2.
 """
 
 import functools
+import itertools
 
 import keras
 import numpy as np
@@ -30,12 +38,15 @@ from tfp_refine import stateless
 from tfp_refine.experiments import image_evaluation
 from tfp_refine.experiments import image_flags
 from tfp_refine.experiments import image_models
+from tfp_refine.experiments import image_pruning
 from tfp_refine.experiments import image_report
 from tfp_refine.experiments import posterior_flags
+from tfp_refine.experiments import posterior_record
 from tfp_refine.experiments import record
 from tfp_refine.experiments import refinement_flags
 from tfp_refine.experiments import run_flags
 from tfp_refine.experiments import scalars
+from tfp_refine.experiments import sweep
 from tfp_refine.experiments import training
 
 _FLAG_MODULES = (run_flags, refinement_flags, posterior_flags, image_flags)
@@ -43,21 +54,54 @@ for _module in _FLAG_MODULES:
     flags.adopt_module_key_flags(_module)  # --help shows them
 FLAGS = flags.FLAGS
 
+# Standard deviation of Gaussian priors, unless --prior_scale is given.
+_PRIOR_SCALE = 0.1
+
 
 def main(argv):
     """Runs the experiment that the flags describe."""
-    run_flags.run("image", Experiment, argv)
+    run_flags.run("image", make, argv)
+
+
+def make():
+    """Returns one experiment, or several if flags have several values."""
+    image_flags.fill_by_model()
+    run_flags.fill(output_dir=f"results/image/{FLAGS.dataset}_{FLAGS.model}")
+    settings = {
+        posterior_flags.label(regularizer, posterior): {
+            "regularizer": [regularizer],
+            "posterior": [posterior],
+        }
+        for regularizer, posterior in itertools.product(
+            FLAGS.regularizer, FLAGS.posterior
+        )
+    }
+    if len(settings) == 1:
+        return Experiment()
+    return sweep.Sweep(Experiment, settings, FLAGS.output_dir, _finish_sweep)
+
+
+def _finish_sweep(folder, results):
+    """Prints the table of all experiments, and draws their plots together."""
+    flat = {
+        f"{name}, {image_report.TITLES[method]}": result
+        for name, methods in results.items()
+        for method, result in methods.items()
+    }
+    print(image_report.tables(FLAGS.dataset, FLAGS.model, flat))
+    image_report.plot_sweep(folder, flat)
+    return {name: image_report.scalars_of(r) for name, r in flat.items()}
 
 
 class Experiment:
     """All methods on one data set; everything is checked before any is run."""
 
     def __init__(self):
-        image_flags.fill_by_model()
         self._ratios = refinement_flags.variance_ratios()
         refinement_flags.check_draws()
         run_flags.check_tensorboard()
         self._rotations = run_flags.numbers("rotations", float)
+        self._flipped = run_flags.numbers("flipped_pixels", float)
         self._raw = datasets.load_images(
             FLAGS.dataset, FLAGS.data_dir, FLAGS.download
         )
@@ -65,10 +109,18 @@ class Experiment:
             self._raw, FLAGS.validation_fraction, FLAGS.seed
         )
         image_flags.fill_by_data(len(self._data.x_train))
-        self._build(FLAGS.variational)  # for what its flags may lack
+        if "map" in FLAGS.method:
+            self._build("none")  # for what its flags may lack
+        model = self._build(FLAGS.variational)
+        if "refined_vi" in FLAGS.method:
+            posterior_flags.check_refinable(model)
         self._other = self._load_other()
         image_evaluation.check_shifts(
-            self._raw.x_test, self._rotations, FLAGS.corruptions, FLAGS.seed
+            self._raw.x_test,
+            self._rotations,
+            self._flipped,
+            FLAGS.corruptions,
+            FLAGS.seed,
         )
         flag_values = run_flags.values(*_FLAG_MODULES)
         digest = record.digest(
@@ -78,7 +130,7 @@ class Experiment:
             self._data.y_test,
         )
         self._folder = record.Folder(
-            FLAGS.output_dir or f"results/image/{FLAGS.dataset}_{FLAGS.model}",
+            FLAGS.output_dir,
             flag_values,
             decisive={
                 "data": digest,
@@ -92,7 +144,11 @@ class Experiment:
         )
 
     def run(self):
-        """Runs what is missing, writes the record and prints the tables."""
+        """Runs what is missing, writes the record and prints the tables.
+
+        Returns:
+            results: Dict from method to its results.
+        """
         data = self._data
         logging.info(
             "%d training and %d test images %s, %d classes; %d steps, %.1f "
@@ -129,9 +185,12 @@ class Experiment:
             FLAGS.batch_norm,
             FLAGS.augment,
         )
-        print(image_report.tables(FLAGS.dataset, FLAGS.model, results, paper))
-        image_report.plot(self._folder.path, results)
+        titled = {image_report.TITLES[m]: r for m, r in results.items()}
+        paper = {image_report.TITLES[m]: r for m, r in paper.items()}
+        print(image_report.tables(FLAGS.dataset, FLAGS.model, titled, paper))
+        image_report.plot(self._folder.path, titled)
         print(f"\nRecord: {self._folder.path / 'results.json'}")
+        return results
 
     def _load_other(self):
         if FLAGS.ood_dataset is None:
@@ -157,7 +216,7 @@ class Experiment:
     def _map(self):
         model = self._build("none")
         trained = self._train(model, "map", FLAGS.train_steps)
-        return self._evaluate(trained.model) | _about(trained)
+        return self._evaluate(trained.model) | posterior_record.about(trained)
 
     def _vi(self):
         return self._evaluate_posterior(self._trained())
@@ -188,9 +247,13 @@ class Experiment:
             scalars.write_staircase(directory / "tensorboard", history)
         return self._evaluate(ensemble) | {
             "elbo": float(np.mean(ensemble.elbo_aux)),
-            "elbo_standard_error": _standard_error(ensemble.elbo_aux),
+            "elbo_standard_error": posterior_record.standard_error(
+                ensemble.elbo_aux
+            ),
             "elbo_init": float(np.mean(ensemble.elbo_init)),
-            "elbo_init_standard_error": _standard_error(ensemble.elbo_init),
+            "elbo_init_standard_error": posterior_record.standard_error(
+                ensemble.elbo_init
+            ),
             "staircase": {
                 name: history[name].tolist()
                 for name in (
@@ -217,15 +280,16 @@ class Experiment:
             FLAGS.model,
             data.x_train.shape[1:],
             data.num_classes,
+            hidden=tuple(run_flags.numbers("hidden", int)),
             variational=variational,
             batch_norm=FLAGS.batch_norm,
             conv_estimator=FLAGS.conv_estimator,
             dense_estimator=FLAGS.dense_estimator,
-            prior_scale=FLAGS.prior_scale,
+            prior_scale=posterior_flags.prior_scale(_PRIOR_SCALE),
             seed=FLAGS.seed,
             layer_arguments={
                 "num_train_examples": len(data.x_train),
-                **posterior_flags.layer_arguments(),
+                **posterior_flags.layer_arguments(_PRIOR_SCALE),
             },
         )
         self._compile(model, image_flags.learning_rate(len(data.x_train)))
@@ -265,7 +329,9 @@ class Experiment:
             validation_data=validation,
             patience=None if is_control else FLAGS.early_stopping_patience,
             monitor="val_nll",
-            observe=functools.partial(_kl_and_elbo, len(data.x_train)),
+            observe=functools.partial(
+                posterior_record.kl_and_elbo, len(data.x_train)
+            ),
             tensorboard=FLAGS.tensorboard,
             verbose=int(FLAGS.progress),
         )
@@ -302,6 +368,7 @@ class Experiment:
             for name, strength, images in image_evaluation.shifted_sets(
                 self._raw.x_test[few],
                 self._rotations,
+                self._flipped,
                 FLAGS.corruptions,
                 FLAGS.seed,
             )
@@ -316,65 +383,27 @@ class Experiment:
             num_samples=FLAGS.num_eval_samples,
             seed=FLAGS.seed,
         )
-        return self._evaluate(trained.model) | _about(trained) | {"elbo": bound}
+        result = self._evaluate(trained.model) | posterior_record.about(trained)
+        if FLAGS.pruning:
+            result["pruning"] = image_pruning.analyze(
+                trained.model,
+                lambda model: self._predict(
+                    model, self._data.x_test, FLAGS.num_members
+                ),
+                self._data.y_test,
+            )
+        return result | {"elbo": bound}
 
-    def _predict(self, model, x):
+    def _predict(self, model, x, num_samples=None):
         return prediction.predict(
             model,
             x,
-            FLAGS.num_samples if _is_random(model) else 1,
+            (num_samples or FLAGS.num_samples)
+            if posterior_record.is_random(model)
+            else 1,
             seed=FLAGS.seed,
             batch_size=FLAGS.eval_batch_size,
         )
-
-
-def _variational_weights(model):
-    return [
-        weight
-        for layer in model._flatten_layers()
-        for weight in getattr(layer, "variational_weights", ())
-    ]
-
-
-def _is_random(model_or_ensemble):
-    return not isinstance(model_or_ensemble, keras.Model) or bool(
-        _variational_weights(model_or_ensemble)
-    )
-
-
-def _kl_and_elbo(num_examples, model, entry):
-    """Computes a segment's KL divergence and bound, nats.
-
-    The bound takes its likelihood from the batches of the segment, so it lags
-    behind the model a little.
-
-    Args:
-        num_examples: Number of training examples.
-        model: The model after the segment.
-        entry: Its entry of the history.
-
-    Returns:
-        scalars: Dict; empty for a model without posteriors.
-    """
-    weights = _variational_weights(model)
-    if not weights:
-        return {}
-    kl = sum(float(weight.kl()) for weight in weights)
-    return {"kl": kl, "elbo": -num_examples * entry["nll"] - kl}
-
-
-def _about(trained):
-    """Returns what a record holds of a training itself."""
-    return {
-        "history": trained.history,
-        "training_seconds": sum(e["seconds"] for e in trained.history),
-    }
-
-
-def _standard_error(values):
-    if len(values) < 2:
-        return 0.0
-    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
 if __name__ == "__main__":

@@ -88,22 +88,29 @@ def entropies(draws):
     return metrics.predictive_entropy(draws, from_logits=True).tolist()
 
 
-def shifted_sets(images, rotations, corruptions, seed):
+def shifted_sets(images, rotations, flipped, corruptions, seed):
     """Yields shifted versions of images.
 
     Args:
         images: Raw pixels, uint8, `[N, H, W, C]`.
         rotations: Angles in degrees.
+        flipped: Fractions of pixels to invert.
         corruptions: Names of corruptions, each taken at five severities.
         seed: Integer.
 
     Yields:
-        name: "rotation" or the name of a corruption.
-        strength: Degrees or severity.
+        name: "rotation", "flipped pixels" or the name of a corruption.
+        strength: Degrees, fraction or severity.
         images: Raw pixels, `[N, H, W, C]`.
     """
     for degrees in rotations:
         yield "rotation", degrees, datasets.rotate_images(images, degrees)
+    for fraction in flipped:
+        yield (
+            "flipped pixels",
+            fraction,
+            datasets.flip_pixels(images, fraction, seed),
+        )
     for corruption in corruptions:
         for severity in range(1, 6):
             yield (
@@ -113,17 +120,18 @@ def shifted_sets(images, rotations, corruptions, seed):
             )
 
 
-def check_shifts(images, rotations, corruptions, seed):
+def check_shifts(images, rotations, flipped, corruptions, seed):
     """Tries each shift on one image, so that errors come before long work.
 
     Args:
         images: Raw pixels, uint8, `[N, H, W, C]`.
         rotations: As for `shifted_sets`.
+        flipped: As for `shifted_sets`.
         corruptions: As for `shifted_sets`.
         seed: Integer.
 
     Raises:
         ValueError: If one is unknown, or unfit for these images.
     """
-    for _ in shifted_sets(images[:1], rotations, corruptions, seed):
+    for _ in shifted_sets(images[:1], rotations, flipped, corruptions, seed):
         pass

@@ -7,6 +7,7 @@ from absl import flags
 
 from tfp_refine import datasets
 from tfp_refine.experiments import image_models
+from tfp_refine.experiments import posterior_flags
 from tfp_refine.experiments import refinement_flags
 from tfp_refine.experiments import run_flags
 
@@ -34,12 +35,13 @@ flags.DEFINE_list(
     f"{','.join(_DEFAULT_METHODS)}, or to map with --variational=none.",
 )
 flags.DEFINE_string("model", "lenet5", f"{image_models.NAMES}.")
+flags.DEFINE_list("hidden", ["400", "400"], "Hidden units of --model=mlp.")
 flags.DEFINE_enum(
     "variational",
     None,
     ["none", "hybrid", "full"],
     "Weights with a posterior: none, all, or half of a ResNet's convolutions. "
-    "Defaults to full for LeNet-5 and hybrid for ResNets.",
+    "Defaults to hybrid for ResNets and full for others.",
 )
 flags.DEFINE_bool("batch_norm", False, "Batch normalization in a ResNet.")
 flags.DEFINE_enum(
@@ -73,7 +75,7 @@ flags.DEFINE_integer(
 flags.DEFINE_float(
     "learning_rate",
     None,
-    "Adam's, in training. Defaults to 3e-3 for LeNet-5, to 1e-3 for ResNets.",
+    "Adam's, in training. Defaults to 3e-3 for LeNet-5, to 1e-3 for others.",
     0,
 )
 flags.DEFINE_enum(
@@ -113,12 +115,26 @@ flags.DEFINE_list(
     "Degrees by which test images are turned, such as 15,30,45,60.",
 )
 flags.DEFINE_list(
+    "flipped_pixels",
+    [],
+    "Fractions of the pixels of test images to invert, such as 0.01,0.1.",
+)
+flags.DEFINE_bool(
+    "pruning",
+    False,
+    "Plot the posteriors of the trained models' layers, and the likelihood "
+    "without the hidden units that they use least.",
+)
+flags.DEFINE_list(
     "corruptions",
     [],
     f"Corruptions of test images, of {', '.join(datasets.CORRUPTIONS)}.",
 )
 flags.DEFINE_integer(
-    "shift_examples", 2000, "Test images that are turned or corrupted.", 1
+    "shift_examples",
+    2000,
+    "Test images that are turned, flipped or corrupted.",
+    1,
 )
 flags.DEFINE_integer(
     "eval_batch_size", 1000, "Images computed at a time in evaluation.", 1
@@ -128,8 +144,10 @@ flags.DEFINE_integer(
 EVALUATION = (
     "corruptions",
     "eval_batch_size",
+    "flipped_pixels",
     "num_samples",
     "ood_dataset",
+    "pruning",
     "rotations",
     "shift_examples",
 )
@@ -152,11 +170,11 @@ def fill_by_model():
     """
     run_flags.fill(
         variational=image_models.usual_variational(FLAGS.model),
-        prior="empirical_bayes",
-        prior_scale=0.1,
+        regularizer=["empirical_bayes"],
         initial_scale=1e-2,
-        learning_rate=1e-3 if FLAGS.model.startswith("resnet") else 3e-3,
+        learning_rate=3e-3 if FLAGS.model.startswith("lenet") else 1e-3,
     )
+    posterior_flags.check()
     is_map = FLAGS.variational == "none"
     run_flags.fill(
         method=["map"] if is_map else list(_DEFAULT_METHODS),

@@ -17,7 +17,7 @@ DENSE_LAYERS = {
     "local_reparameterization": layers.DenseLocalReparameterization,
     "reparameterization": layers.DenseReparameterization,
 }
-NAMES = "lenet5, lenet5_caffe, resnet20 or resnetN with N = 6 n + 2"
+NAMES = "mlp, lenet5, lenet5_caffe, resnet20 or resnetN with N = 6 n + 2"
 
 
 def usual_variational(name):
@@ -27,12 +27,12 @@ def usual_variational(name):
         name: Name of the model.
 
     Returns:
-        variational: "full" for LeNet-5, "hybrid" for a ResNet.
+        variational: "hybrid" for a ResNet, "full" for the others.
 
     Raises:
         ValueError: If there is no such model.
     """
-    if not re.fullmatch(r"lenet5|lenet5_caffe|resnet\d+", name):
+    if not re.fullmatch(r"mlp|lenet5|lenet5_caffe|resnet\d+", name):
         raise ValueError(f"--model must be {NAMES}. Received: {name}")
     return "hybrid" if name.startswith("resnet") else "full"
 
@@ -42,6 +42,7 @@ def build(
     input_shape,
     num_classes,
     *,
+    hidden,
     variational,
     batch_norm,
     conv_estimator,
@@ -56,11 +57,12 @@ def build(
         name: Name of the model.
         input_shape: Height, width and channels.
         num_classes: Number of classes.
+        hidden: Units of the hidden layers of an MLP.
         variational: "none", "hybrid" or "full".
         batch_norm: Whether a ResNet has batch normalization.
         conv_estimator: Name in `CONV_LAYERS`.
         dense_estimator: Name in `DENSE_LAYERS`.
-        prior_scale: Standard deviation of the weights' prior in a LeNet-5
+        prior_scale: Standard deviation of the weights' prior in a model
             without posteriors; a ResNet has its own L2 penalty.
         seed: Integer.
         layer_arguments: Arguments of the variational layers.
@@ -94,6 +96,11 @@ def build(
             f"Received: --model={name}"
         )
     if variational == "none":
+        if isinstance(prior_scale, str):
+            raise ValueError(
+                "A model without posteriors needs a --prior_scale that is a "
+                f"number. Received: {prior_scale}"
+            )
         # What stands for a Gaussian prior in a loss that is a mean.
         penalty = keras.regularizers.L2(
             0.5 / (layer_arguments["num_train_examples"] * prior_scale**2)
@@ -105,6 +112,10 @@ def build(
             "bias_regularizer": penalty,
             "seed": seed,
         }
+    if name == "mlp":
+        chosen["layer"] = chosen.pop("dense_layer")
+        del chosen["conv_layer"]
+        return models.MLP(input_shape, num_classes, hidden=hidden, **chosen)
     if name == "lenet5_caffe":
         chosen |= {"widths": (20, 50, 500), "padding": "valid"}
     return models.LeNet5(input_shape, num_classes, **chosen)

@@ -61,14 +61,14 @@ def paper(dataset, model, variational, batch_norm, augment):
     return _PAPER.get((dataset, model, variational, batch_norm), {})
 
 
-def tables(dataset, model, results, paper):
+def tables(dataset, model, results, paper=None):
     """Formats the results.
 
     Args:
         dataset: Name of the data set.
         model: Name of the model.
-        results: `{method: result}`.
-        paper: What the function `paper` returns.
+        results: `{title of a method: result}`.
+        paper: What the function `paper` returns, by titles; or `None`.
 
     Returns:
         tables: Text of several lines.
@@ -96,10 +96,11 @@ def tables(dataset, model, results, paper):
         "",
         *text_table.lines(rows),
     ]
-    if "elbo_standard_error" in results.get("refined_vi", {}):
-        refined = results["refined_vi"]
+    for title, refined in results.items():
+        if "elbo_standard_error" not in refined:
+            continue
         text.append(
-            f"\nELBO of refined VI: {refined['elbo']:.0f} ± "
+            f"\nELBO of {title}: {refined['elbo']:.0f} ± "
             f"{refined['elbo_standard_error']:.0f}, before refinement "
             f"{refined['elbo_init']:.0f} ± "
             f"{refined['elbo_init_standard_error']:.0f} (standard errors)"
@@ -128,19 +129,19 @@ def _rows(results, columns):
         ["", *(head for head, _ in shown.values())],
         *(
             [
-                TITLES[method],
+                title,
                 *(
                     f"{result[name]:.{digits}f}" if name in result else "-"
                     for name, (_, digits) in shown.items()
                 ),
             ]
-            for method, result in results.items()
+            for title, result in results.items()
         ),
     ]
 
 
 def _shift_lines(results):
-    names = [TITLES[method] for method in results]
+    names = list(results)
     rows = [
         [
             "",
@@ -168,26 +169,16 @@ def plot(directory, results):
         directory: Folder of the PNG files.
         results: As for `tables`.
     """
-    if importlib.util.find_spec("matplotlib") is None:
-        logging.info(
-            "No plots: matplotlib is missing (pip install 'tfp_refine[plot]')."
-        )
+    if not _can_plot():
         return
     from tfp_refine import plotting
 
-    by_title = {TITLES[method]: r for method, r in results.items()}
-    figures = {
-        "reliability": plotting.reliability_diagram(
-            {
-                title: list(result["calibration"].values())
-                for title, result in by_title.items()
-            }
-        )
-    }
-    for method in ("map", "vi"):
-        if method in results:
-            history = results[method]["history"]
-            figures[f"learning_curves_{method}"] = plotting.learning_curves(
+    figures = _comparisons(results)
+    for title, result in results.items():
+        name = title.lower().replace(" ", "_").replace(",", "")
+        if "history" in result and not title.endswith("as long"):
+            history = result["history"]
+            figures[f"learning_curves_{name}"] = plotting.learning_curves(
                 {
                     name: [entry[name] for entry in history]
                     for name in history[0]
@@ -195,10 +186,41 @@ def plot(directory, results):
                 },
                 x_label=f"checkpoints, every {history[0]['step']} steps",
             )
-    if "refined_vi" in results:
-        figures["elbo_staircase"] = plotting.elbo_staircase(
-            results["refined_vi"]["staircase"]
+        if "staircase" in result:
+            figures["elbo_staircase"] = plotting.elbo_staircase(
+                result["staircase"]
+            )
+        if "pruning" in result:
+            figures[f"posterior_{name}"] = plotting.posterior_scatter(
+                result["pruning"]["layers"],
+                result["pruning"]["prior_variances"],
+            )
+    _save(directory, figures)
+
+
+def plot_sweep(directory, results):
+    """Saves the plots that compare several experiments.
+
+    Args:
+        directory: Folder of the PNG files.
+        results: As for `tables`.
+    """
+    if _can_plot():
+        _save(directory, _comparisons(results))
+
+
+def _comparisons(results):
+    """Returns the figures that show all methods together, by name."""
+    from tfp_refine import plotting
+
+    figures = {
+        "reliability": plotting.reliability_diagram(
+            {
+                title: list(result["calibration"].values())
+                for title, result in results.items()
+            }
         )
+    }
     if "entropies" in next(iter(results.values())):
         figures["entropies"] = plotting.entropy_histogram(
             {
@@ -206,9 +228,29 @@ def plot(directory, results):
                     name: np.asarray(values)
                     for name, values in result["entropies"].items()
                 }
-                for title, result in by_title.items()
+                for title, result in results.items()
             }
         )
+    curves = {
+        title: result["pruning"]["curve"]
+        for title, result in results.items()
+        if "pruning" in result
+    }
+    if curves:
+        figures["pruning"] = plotting.pruning_curve(curves)
+    return figures
+
+
+def _can_plot():
+    if importlib.util.find_spec("matplotlib") is not None:
+        return True
+    logging.info(
+        "No plots: matplotlib is missing (pip install 'tfp_refine[plot]')."
+    )
+    return False
+
+
+def _save(directory, figures):
     print("\nPlots:")
     for name, figure in figures.items():
         path = directory / f"{name}.png"

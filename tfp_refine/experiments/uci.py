@@ -4,12 +4,19 @@ Trains a mean-field posterior (vi), spends the steps of a refinement on more of
 the same (control), refines the posterior (refined_vi), and prints the test
 likelihoods and the bounds of all three, in original units, beside the paper's.
 Stopped at any time and started again with the same --output_dir, it continues.
+Several priors, posteriors or depths are compared in one table, and over depths
+in a plot.
 
   python -m tfp_refine.experiments.uci --dataset=yacht --splits=5
+  python -m tfp_refine.experiments.uci --dataset=energy --method=vi \
+      --likelihood=heteroscedastic --prior_scale=fan_in \
+      --regularizer=gaussian,collapsed_mean --depths=1,2,3,4,5
 
-Reference: Havasi et al., 2021, https://doi.org/10.3390/e23111475, Table 1.
+References: Havasi et al., 2021, https://doi.org/10.3390/e23111475, Table 1;
+Tomczak et al., 2021, https://openreview.net/forum?id=ykN3tbJ0qmX, Figure 2.
 """
 
+import itertools
 import sys
 
 import keras
@@ -31,6 +38,7 @@ from tfp_refine.experiments import record
 from tfp_refine.experiments import refinement_flags
 from tfp_refine.experiments import run_flags
 from tfp_refine.experiments import scalars
+from tfp_refine.experiments import sweep
 from tfp_refine.experiments import training
 from tfp_refine.experiments import uci_report
 
@@ -62,6 +70,19 @@ flags.DEFINE_enum(
     "random: 80% training, 20% test; given: the index files of --data_dir.",
 )
 flags.DEFINE_list("hidden", ["50"], "Units of the hidden layers.")
+flags.DEFINE_list(
+    "depths",
+    [],
+    "Numbers of hidden layers, all of the width of --hidden; several are "
+    "compared.",
+)
+flags.DEFINE_enum(
+    "likelihood",
+    "homoscedastic",
+    ["homoscedastic", "heteroscedastic"],
+    "Gaussian noise of one scale that is learned, or of a scale that is the "
+    "network's second output.",
+)
 flags.DEFINE_enum(
     "estimator",
     "local_reparameterization",
@@ -74,6 +95,7 @@ flags.DEFINE_float("learning_rate", 1e-3, "Adam's, in training.", 0)
 
 # Flags that do not decide the results of a split and method.
 _INCIDENTAL = (
+    "depths",
     "method",
     "splits",
     *run_flags.INCIDENTAL,
@@ -83,7 +105,49 @@ _INCIDENTAL = (
 
 def main(argv):
     """Runs the experiment that the flags describe."""
-    run_flags.run("uci", Experiment, argv)
+    run_flags.run("uci", make, argv)
+
+
+def make():
+    """Returns one experiment, or several if flags have several values."""
+    run_flags.fill(regularizer=["gaussian"])
+    posterior_flags.check()
+    run_flags.fill(
+        output_dir=f"results/uci/{FLAGS.dataset}",
+        variance_ratios=["0.7*5"],
+        initial_scale=1e-3,
+    )
+    depths = run_flags.numbers("depths", int)
+    if depths and (min(depths) < 1 or len(FLAGS.hidden) != 1):
+        raise ValueError(
+            "--depths must be positive, and --hidden one width with them. "
+            f"Received: {','.join(FLAGS.depths)} and {','.join(FLAGS.hidden)}"
+        )
+    settings = {}
+    for regularizer, posterior, depth in itertools.product(
+        FLAGS.regularizer, FLAGS.posterior, depths or [None]
+    ):
+        label = posterior_flags.label(regularizer, posterior)
+        settings[label if depth is None else f"{label}_depth_{depth}"] = {
+            "regularizer": [regularizer],
+            "posterior": [posterior],
+            "hidden": FLAGS.hidden * (depth or 1),
+        }
+    if len(settings) > 1:
+        return sweep.Sweep(
+            Experiment, settings, FLAGS.output_dir, _finish_sweep
+        )
+    ((_, only),) = settings.items()
+    FLAGS.hidden = only["hidden"]
+    return Experiment()
+
+
+def _finish_sweep(folder, results):
+    """Prints the table of all experiments, and plots them over depths."""
+    print(uci_report.sweep_table(FLAGS.dataset, results))
+    if FLAGS.depths:
+        uci_report.plot_depths(folder, results)
+    return {name: uci_report.summarize(r) for name, r in results.items()}
 
 
 class Experiment:
@@ -93,12 +157,6 @@ class Experiment:
         run_flags.check_methods(METHODS)
         run_flags.check_tensorboard()
         self._hidden = tuple(run_flags.numbers("hidden", int))
-        run_flags.fill(
-            variance_ratios=["0.7*5"],
-            prior="gaussian",
-            prior_scale=1.0,
-            initial_scale=1e-3,
-        )
         self._ratios = refinement_flags.variance_ratios()
         refinement_flags.check_draws()
         data = datasets.load_uci(FLAGS.dataset, FLAGS.data_dir)
@@ -108,10 +166,13 @@ class Experiment:
             )
             for split in range(FLAGS.splits)
         ]
-        self._model(self._splits[0], seed=0)  # for what its flags may lack
+        # For what its flags may lack.
+        model = self._model(self._splits[0], seed=0)
+        if "refined_vi" in FLAGS.method:
+            posterior_flags.check_refinable(model)
         flag_values = run_flags.values(sys.modules[__name__], *_FLAG_MODULES)
         self._folder = record.Folder(
-            FLAGS.output_dir or f"results/uci/{FLAGS.dataset}",
+            FLAGS.output_dir,
             flag_values,
             decisive={
                 "data": record.digest(data.features, data.target),
@@ -124,7 +185,11 @@ class Experiment:
         )
 
     def run(self):
-        """Runs what is missing, writes the record and prints the table."""
+        """Runs what is missing, writes the record and prints the table.
+
+        Returns:
+            results: List, a split each, of each method's results.
+        """
         results = []
         for number, split in enumerate(self._splits):
             logging.info("Split %d of %d", number + 1, len(self._splits))
@@ -135,9 +200,16 @@ class Experiment:
             splits=results,
             wall_seconds=uci_report.wall_seconds(results),
         )
-        print(uci_report.table(FLAGS.dataset, len(results), summary))
+        is_papers = (
+            FLAGS.likelihood == "homoscedastic"
+            and FLAGS.regularizer[0] in ("gaussian", "empirical_bayes")
+            and FLAGS.posterior[0] == "mean_field"
+        )
+        paper = uci_report.PAPER.get(FLAGS.dataset) if is_papers else None
+        print(uci_report.table(FLAGS.dataset, len(results), summary, paper))
         uci_report.plot(self._folder.path, results)
         print(f"\nRecord: {self._folder.path / 'results.json'}")
+        return results
 
     def _run_split(self, number, split):
         seed = stateless.seeds.key(FLAGS.seed, number)
@@ -195,14 +267,19 @@ class Experiment:
 
     def _model(self, split, seed):
         """Builds the model, untrained."""
+        noise = (
+            {"noise_scale": 1.0}
+            if FLAGS.likelihood == "homoscedastic"
+            else {"outputs": 2}  # a mean and a raw scale
+        )
         model = models.MLP(
             (split.x_train.shape[1],),
             hidden=self._hidden,
             layer=_LAYERS[FLAGS.estimator],
-            noise_scale=1.0,
             seed=seed,
             num_train_examples=len(split.x_train),
-            **posterior_flags.layer_arguments(),
+            **noise,
+            **posterior_flags.layer_arguments(default_prior_scale=1.0),
         )
         model.compile(
             optimizer=keras.optimizers.Adam(FLAGS.learning_rate),

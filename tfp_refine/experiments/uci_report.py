@@ -48,35 +48,97 @@ def wall_seconds(results):
     }
 
 
-def table(dataset, num_splits, summary):
+def sweep_table(dataset, results):
+    """Formats the results of several experiments.
+
+    Args:
+        dataset: Name of the data set.
+        results: Dict from name of an experiment to what `summarize` takes.
+
+    Returns:
+        table: Text of several lines.
+    """
+    summaries = {
+        (name, method): values
+        for name, splits in results.items()
+        for method, values in summarize(splits).items()
+    }
+    columns = _columns(next(iter(summaries.values())))
+    rows = [["", "", *map(_head, columns)]]
+    for (name, method), values in summaries.items():
+        cells = [_cell(values, column) for column in columns]
+        rows.append([name, _TITLES[method], *cells])
+    splits = len(next(iter(results.values())))
+    title = _title(dataset, splits)
+    return "\n".join(["", title, "", *text_table.lines(rows)])
+
+
+def plot_depths(directory, results):
+    """Plots the test likelihood over depths, if matplotlib is installed.
+
+    Args:
+        directory: Folder of `depths_METHOD.png`.
+        results: As for `sweep_table`, by names that end in `_depth_DEPTH`.
+    """
+    if not _can_plot():
+        return
+    from tfp_refine import plotting
+
+    for method in next(iter(results.values()))[0]:
+        curves = {}
+        for name, splits in results.items():
+            system, _, depth = name.rpartition("_depth_")
+            curve = curves.setdefault(system, {"depth": [], "values": []})
+            curve["depth"].append(int(depth))
+            curve["values"].append([split[method]["mll"] for split in splits])
+        figure = plotting.depth_sweep(
+            curves, f"{_TITLES[method]}: test log likelihood (nats)"
+        )
+        path = directory / f"depths_{method}.png"
+        figure.savefig(path, dpi=150)
+        print(f"\nPlot: {path}")
+
+
+def table(dataset, num_splits, summary, paper=None):
     """Formats the summary beside the paper's table.
 
     Args:
         dataset: Name of the data set.
         num_splits: Number of splits.
         summary: What `summarize` returned.
+        paper: Entry of `PAPER`, or `None`.
 
     Returns:
         table: Text of several lines.
     """
-    columns = [
-        metric
-        for metric in next(iter(summary.values()))
-        if metric.startswith(("mll", "rmse", "elbo"))
-        and not metric.endswith(("_std", "_error", "_init"))
-    ]
-    heads = [_head(column) for column in columns]
-    rows = [["", *heads, "paper: MLL", "ELBO"]]
+    columns = _columns(next(iter(summary.values())))
+    rows = [["", *map(_head, columns)]]
+    if paper:
+        rows[0] += ["paper: MLL", "ELBO"]
     for method, values in summary.items():
         cells = [_cell(values, column) for column in columns]
-        paper = PAPER.get(dataset, {}).get(method, (None, None))
-        cells += ["-" if value is None else f"{value:.3f}" for value in paper]
+        if paper:
+            figures = paper.get(method, (None, None))
+            cells += ["-" if v is None else f"{v:.3f}" for v in figures]
         rows.append([_TITLES[method], *cells])
-    title = (
+    title = _title(dataset, num_splits)
+    return "\n".join(["", title, "", *text_table.lines(rows)])
+
+
+def _title(dataset, num_splits):
+    return (
         f"{dataset}: test log likelihood (MLL) and bound (ELBO) in nats, "
         f"original units; mean ± standard deviation over {num_splits} splits"
     )
-    return "\n".join(["", title, "", *text_table.lines(rows)])
+
+
+def _columns(values):
+    return [
+        metric
+        for metric in values
+        if metric.startswith(("mll", "rmse", "elbo"))
+        and not metric.endswith(("_std", "_error", "_init"))
+    ]
 
 
 def _head(column):
@@ -123,10 +185,7 @@ def plot(directory, results):
     """
     if "refined_vi" not in results[0]:
         return
-    if importlib.util.find_spec("matplotlib") is None:
-        logging.info(
-            "No plot: matplotlib is missing (pip install 'tfp_refine[plot]')."
-        )
+    if not _can_plot():
         return
     from tfp_refine import plotting
 
@@ -134,3 +193,12 @@ def plot(directory, results):
     path = directory / "elbo_staircase.png"
     figure.savefig(path, dpi=150)
     print(f"\nPlot of the first split: {path}")
+
+
+def _can_plot():
+    if importlib.util.find_spec("matplotlib") is not None:
+        return True
+    logging.info(
+        "No plot: matplotlib is missing (pip install 'tfp_refine[plot]')."
+    )
+    return False

@@ -1,0 +1,130 @@
+"""What a trained classifier does without the units that it does not use."""
+
+import numpy as np
+
+from tfp_refine import layers
+from tfp_refine import metrics
+
+# Points of a scatter plot, and points of a curve.
+_MAX_POINTS, _CURVE_POINTS = 4000, 20
+
+
+def analyze(model, predict, labels):
+    """Describes the posterior of each layer, and removes unit after unit.
+
+    Hidden units of all layers with a posterior are removed together, the ones
+    of the lowest signal-to-noise ratio first. The model is left as it was.
+
+    Args:
+        model: `keras.Model` with variational layers, ReLU in between.
+        predict: Function of the model that returns logits of the test images,
+            `[S, N, C]`.
+        labels: Class numbers, `[N]`.
+
+    Returns:
+        pruning: Dict that JSON can hold: `"layers"`, what
+            `plotting.posterior_scatter` shows; `"prior_variances"`; `"curve"`,
+            what `plotting.pruning_curve` shows; `"units"`, each layer's KL
+            divergences and signal-to-noise ratios; `"pruned"`, the number of
+            units that it does not use; and, with a log-uniform prior,
+            `"noise_ratios"`, the part of the weights that could be dropped.
+    """
+    described = {
+        layer.name: _describe(layer)
+        for layer in model.layers
+        if isinstance(layer, layers.VariationalLayer)
+    }
+    hidden = _hidden_layers(model)
+    return {
+        "layers": described,
+        "prior_variances": {
+            layer.name: _prior_variance(layer)
+            for layer in model.layers
+            if layer.name in described
+        },
+        "curve": _curve(model, hidden, predict, labels),
+        "noise_ratios": _noise_ratios(model),
+        "pruned": {
+            layer.name: int(layer.pruned_units().sum()) for layer in hidden
+        },
+        "units": {
+            layer.name: {
+                "kl": layer.unit_kl().tolist(),
+                "signal_to_noise": layer.unit_signal_to_noise().tolist(),
+            }
+            for layer in hidden
+        },
+    }
+
+
+def _hidden_layers(model):
+    """Returns the variational layers before the outputs."""
+    found = [
+        layer
+        for layer in model.layers
+        if isinstance(layer, layers.VariationalLayer)
+    ]
+    return found[:-1]
+
+
+def _describe(layer):
+    """Returns means and scales, a part of them if they are many."""
+    points = {}
+    for weight in layer.variational_weights:
+        prefix = "" if weight.name == "kernel" else "bias_"
+        size = int(np.prod(weight.loc.shape))
+        step = max(1, size // _MAX_POINTS)
+        for part in ("loc", "scale"):
+            values = np.ravel(np.asarray(getattr(weight, part)))[::step]
+            points[f"{prefix}{part}"] = values.tolist()
+    for part in ("loc", "scale", "bias_loc", "bias_scale"):
+        points.setdefault(part, [])
+    return points
+
+
+def _noise_ratios(model):
+    """Returns the part of the weights that is noise, where the prior tells."""
+    return {
+        f"{layer.name}/{weight.name}": float(
+            np.mean(weight.regularizer.pruned(weight.loc, weight.scale))
+        )
+        for layer in model.layers
+        for weight in getattr(layer, "variational_weights", ())
+        if hasattr(weight.regularizer, "pruned")
+    }
+
+
+def _prior_variance(layer):
+    """Returns the variance of the kernel's prior, given its mean, or `None`."""
+    kernel = layer.variational_weights[0]
+    scale = getattr(kernel.regularizer, "prior_scale", None)
+    return None if scale is None else float(scale) ** 2
+
+
+def _curve(model, hidden, predict, labels):
+    """Computes the test likelihood with fewer and fewer units."""
+    ratios = np.concatenate([layer.unit_signal_to_noise() for layer in hidden])
+    rank = np.argsort(np.argsort(ratios))
+    sizes = np.cumsum([len(layer.unit_signal_to_noise()) for layer in hidden])
+    pruned = int(sum(layer.pruned_units().sum() for layer in hidden))
+    removed = np.unique(
+        [
+            pruned,
+            *np.linspace(0, len(ratios) - 1, _CURVE_POINTS).astype(int),
+        ]
+    )
+    before = model.get_weights()
+    nll = []
+    try:
+        for count in removed:
+            for layer, mask in zip(
+                hidden, np.split(rank < count, sizes[:-1]), strict=True
+            ):
+                layer.remove_units(mask)
+            draws = predict(model)
+            nll.append(
+                metrics.negative_log_likelihood(labels, draws, from_logits=True)
+            )
+    finally:
+        model.set_weights(before)
+    return {"removed": removed.tolist(), "nll": nll, "pruned": pruned}
