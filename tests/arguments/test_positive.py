@@ -51,3 +51,18 @@ def test_one_can_be_excluded():
     assert arguments.proportion("weight", 0.9, one=False) == 0.9
     with pytest.raises(ValueError, match=r"`weight` must be in \(0, 1\)\. Rec"):
         arguments.proportion("weight", 1.0, one=False)
+
+
+@pytest.mark.parametrize("value", [0, 0.0, 1e-300, np.float32(2)])
+def test_numbers_that_are_not_negative_become_floats(value):
+    found = arguments.not_negative("kl_scale", value)
+    assert type(found) is float
+    assert found == value
+
+
+@pytest.mark.parametrize(
+    "value", [-1e-300, -1, float("nan"), float("inf"), "1", None, False]
+)
+def test_negative_numbers_are_refused(value):
+    with pytest.raises(ValueError, match="`kl_scale` .*not negative. Received"):
+        arguments.not_negative("kl_scale", value)

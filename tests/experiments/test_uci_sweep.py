@@ -80,6 +80,7 @@ def test_what_is_there_is_not_run_again(finished):
         ["--regularizer=collapsed_mean_variance", "--posterior=low_rank"],
         ["--regularizer=collapsed_mean", "--learn_alpha_reg=gradient"],
         ["--regularizer=collapsed_mean", "--learn_alpha_reg=closed_form"],
+        ["--regularizer=empirical_bayes", "--learn_prior_mean"],
         ["--kl_scale=0.5"],
     ],
 )

@@ -76,13 +76,25 @@ def test_rows_of_a_convolution_are_places_and_input_channels(
     ],
 )
 def test_columns_are_output_channels_where_these_are_not_the_last_axis(
-    make_layer, arguments, num_inputs, num_units
+    rng, make_layer, arguments, num_inputs, num_units
 ):
     layer = make_layer(kernel_size=2, kernel_posterior="k_tied", **arguments)
     layer.build((None, 5, 5, 4))
     kernel = layer.variational_weights[0]
     assert kernel.untransformed_columns.shape == (num_units, 2)
     assert kernel.untransformed_rows.shape == (num_inputs, 2)
+    rows = rng.uniform(0.1, 2.0, size=(num_inputs, 2)).astype("float32")
+    columns = rng.uniform(0.1, 2.0, size=(num_units, 2)).astype("float32")
+    assign_factors(kernel, rows, columns)
+    scale = np.asarray(kernel.scale)
+    for unit in range(num_units):
+        if make_layer is layers.DepthwiseConv2DFlipout:
+            of_unit = scale[:, :, unit // 2, unit % 2]
+        else:
+            of_unit = scale[:, :, unit]
+        np.testing.assert_allclose(
+            np.ravel(of_unit), rows @ columns[unit], rtol=1e-5
+        )
 
 
 @pytest.mark.parametrize("initial_scale", [1e-6, 1e-3, 0.7, 50.0, 1000.0])

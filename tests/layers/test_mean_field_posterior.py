@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from tfp_refine import layers
-from tfp_refine.layers import mean_field_posterior
+from tfp_refine.layers import posterior_lookup
 
 
 @pytest.mark.parametrize("initial_scale", [1e-6, 1e-3, 0.7, 50.0, 1000.0])
@@ -18,13 +18,13 @@ def test_training_starts_from_the_initial_scale(initial_scale):
 
 
 def test_the_default_scale_is_small_and_its_name_stands_for_it():
-    assert mean_field_posterior.get("mean_field").initial_scale == 1e-3
-    assert mean_field_posterior.get(None) is None
+    assert posterior_lookup.get("mean_field").initial_scale == 1e-3
+    assert posterior_lookup.get(None) is None
     posterior = layers.MeanFieldPosterior(0.2)
-    assert mean_field_posterior.get(posterior) is posterior
+    assert posterior_lookup.get(posterior) is posterior
     config = keras.saving.serialize_keras_object(posterior)
     assert config["registered_name"] == "tfp_refine>MeanFieldPosterior"
-    assert mean_field_posterior.get(config).initial_scale == 0.2
+    assert posterior_lookup.get(config).initial_scale == 0.2
 
 
 @pytest.mark.parametrize(
@@ -33,9 +33,3 @@ def test_the_default_scale_is_small_and_its_name_stands_for_it():
 def test_initial_scale_must_be_a_positive_finite_number(initial_scale):
     with pytest.raises(ValueError, match="`initial_scale` must be a positive"):
         layers.MeanFieldPosterior(initial_scale)
-
-
-@pytest.mark.parametrize("identifier", ["full_rank", 3, layers])
-def test_unknown_families_are_refused(identifier):
-    with pytest.raises(ValueError, match='A posterior must be "mean_field"'):
-        layers.DenseFlipout(2, kernel_posterior=identifier)

@@ -75,3 +75,19 @@ def test_the_bound_does_not_depend_on_it():
         layers.set_kl_scale(model, scale)
         bounds.append(refinement.elbo(model, problem.x, problem.y, seed=1))
     assert bounds[0] == bounds[1] == bounds[2]
+
+
+@pytest.mark.parametrize("value", [-1.0, float("nan")])
+def test_a_model_cannot_be_told_what_is_no_factor(value):
+    model = linear_gaussian.LinearGaussian().model()
+    with pytest.raises(ValueError, match="`kl_scale` must be .*Received"):
+        layers.set_kl_scale(model, value)
+    assert float(model.layers[1].kl_scale) == 1.0
+
+
+def test_a_point_estimate_may_have_any_kl_regularizer():
+    layer = layers.DenseFlipout(
+        3, bias_posterior=None, bias_regularizer="scale_mixture_kl"
+    )
+    layer.build((None, 2))
+    assert len(layer.variational_weights) == 1

@@ -1,8 +1,15 @@
 """Checks of arguments that many functions take."""
 
 from tfp_refine.arguments.image_shape import image_shape
+from tfp_refine.arguments.positive import not_negative
 from tfp_refine.arguments.positive import positive
 from tfp_refine.arguments.positive import positive_integer
 from tfp_refine.arguments.positive import proportion
 
-__all__ = ["image_shape", "positive", "positive_integer", "proportion"]
+__all__ = [
+    "image_shape",
+    "not_negative",
+    "positive",
+    "positive_integer",
+    "proportion",
+]

@@ -29,6 +29,31 @@ def positive(name, value):
     return float(value)
 
 
+def not_negative(name, value):
+    """Checks that an argument is a finite number, zero or positive.
+
+    Args:
+        name: Name of the argument, for the error.
+        value: What came.
+
+    Returns:
+        value: As a float.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    if (
+        not isinstance(value, numbers.Real)
+        or isinstance(value, bool)
+        or not 0 <= value < math.inf
+    ):
+        raise ValueError(
+            f"`{name}` must be a finite number, not negative. "
+            f"Received: {name}={value!r}"
+        )
+    return float(value)
+
+
 def proportion(name, value, one=True):
     """Checks that an argument is in (0, 1], or in (0, 1).
 

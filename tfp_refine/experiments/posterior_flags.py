@@ -39,6 +39,11 @@ flags.DEFINE_string(
     "or he (2 / fan_in). Defaults to fan_in for collapsed_mean, else to 1 for "
     "`uci` and to 0.1 for `image`.",
 )
+flags.DEFINE_bool(
+    "learn_prior_mean",
+    False,
+    "Learn the mean of the empirical_bayes prior too, one for each tensor.",
+)
 flags.DEFINE_float(
     "alpha_reg",
     0.05,
@@ -67,7 +72,11 @@ flags.DEFINE_float(
     "fixed_variance. Defaults to 1e-3 for `uci`, to 1e-2 for `image`.",
 )
 flags.DEFINE_integer(
-    "posterior_rank", None, "Rank of k_tied (default 2) or low_rank (5).", 1
+    "posterior_rank",
+    None,
+    "Rank of k_tied (default 2, and at most the number of outputs) or of "
+    "low_rank (default 5).",
+    1,
 )
 flags.DEFINE_float(
     "kl_scale", 1.0, "Factor on the KL divergence; 1 is a true bound.", 0
@@ -167,7 +176,8 @@ def _regularizer(name, default_prior_scale):
         return regularizers.GaussianKL(prior_scale(default_prior_scale))
     if name == "empirical_bayes":
         return regularizers.EmpiricalBayesKL(
-            initial_prior_scale=prior_scale(default_prior_scale)
+            initial_prior_scale=prior_scale(default_prior_scale),
+            learn_mean=FLAGS.learn_prior_mean,
         )
     if name == "collapsed_mean":
         learn = FLAGS.learn_alpha_reg

@@ -9,6 +9,7 @@ import numpy as np
 from tfp_refine import arguments
 from tfp_refine.layers import posterior_family
 from tfp_refine.layers import variational_weight
+from tfp_refine.math import softplus
 
 # Spread of the initial factors, relative: equal ones would stay equal.
 _JITTER = 0.1
@@ -72,7 +73,7 @@ class KTiedPosterior(posterior_family.PosteriorFamily):
         factor = math.sqrt(self.initial_scale / self.rank) * keras.ops.exp(
             jitter
         )
-        return keras.ops.log(keras.ops.expm1(factor))
+        return softplus.inverse(factor)
 
     def get_config(self):
         return {

@@ -1,5 +1,7 @@
 """Tells all layers of a model how their KL divergence is weighted."""
 
+from tfp_refine import arguments
+
 
 def set_num_train_examples(model, num_train_examples):
     """Tells every variational layer of a model the size of the training set.
@@ -27,9 +29,10 @@ def set_kl_scale(model, kl_scale):
         kl_scale: Factor; 1 is a true bound. Annealing raises it from 0 to 1.
 
     Raises:
-        ValueError: If the model has no variational layers, or if it is not
-            built.
+        ValueError: If the factor is negative or not finite, or the model is not
+            built or has no variational layers.
     """
+    kl_scale = arguments.not_negative("kl_scale", kl_scale)
     for layer in _variational_layers(model):
         if not layer.built:
             raise ValueError(

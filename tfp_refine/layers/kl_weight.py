@@ -25,9 +25,9 @@ class KLWeight:
     """
 
     def __init__(self, initial_kl_scale=1.0):
-        if initial_kl_scale != 0.0:
-            initial_kl_scale = arguments.positive("kl_scale", initial_kl_scale)
-        self.initial_kl_scale = float(initial_kl_scale)
+        self.initial_kl_scale = arguments.not_negative(
+            "kl_scale", initial_kl_scale
+        )
         self.kl_scale = None
         self._num_train_examples = None
         self._divisor = None

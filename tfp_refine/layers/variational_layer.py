@@ -75,18 +75,16 @@ class VariationalLayer(pruning.PrunableUnits, keras.layers.Layer):
 
     def _check_regularizer(self, name):
         regularizer = getattr(self, f"{name}_regularizer")
-        if (
-            getattr(self, f"{name}_posterior") is not None
-            and regularizer is not None
-            and not regularizers.is_kl(regularizer)
-        ):
+        if getattr(self, f"{name}_posterior") is None or regularizer is None:
+            return
+        if not regularizers.is_kl(regularizer):
             raise ValueError(
                 f"`{name}_regularizer` must be a KL regularizer (or None) for "
                 f"a {name} with a posterior; set {name}_posterior=None to "
                 "train a point estimate with a Keras regularizer. "
                 f"Received: {name}_regularizer={regularizer}"
             )
-        if getattr(regularizer, "needs_draw", False) and not self.draws_weights:
+        if regularizer.needs_draw and not self.draws_weights:
             raise ValueError(
                 f"`{name}_regularizer` {type(regularizer).__name__} is "
                 "estimated from the draw of the weights that the outputs are "

@@ -47,8 +47,9 @@ class CollapsedMeanKL(kl_regularizer.KLRegularizer):
             divergence (the paper's plots: 5); `None` for none.
         shared: Whether all weight tensors that this object is given to share
             one learned `alpha_reg`, so that one object given to all layers of a
-            model has one. Make a new object for another model, and copy such a
-            model through a `.keras` file. Defaults to `False`: the kernel and
+            model has one; its variable belongs to the first of them. Make a
+            new object for another model, and copy such a model through a
+            `.keras` file. Defaults to `False`: the kernel and
             the bias of a layer share one, if they learn it alike.
 
     Raises:
