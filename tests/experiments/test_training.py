@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support import linear_gaussian
+from tfp_refine import layers
 from tfp_refine.experiments import training
 
 
@@ -223,3 +224,26 @@ def test_segments_do_not_break_epochs(problem, tmp_path, monkeypatch):
     seeds, steps = zip(*starts, strict=True)
     assert steps == (0, 8, 16)
     assert len(set(seeds)) == 1
+
+
+def test_a_penalty_that_is_an_estimate_does_not_stop_a_restart(
+    problem, tmp_path
+):
+    def train():
+        inputs = keras.Input((2,))
+        layer = layers.DenseReparameterization(
+            1, kernel_regularizer="scale_mixture_kl", num_train_examples=20
+        )
+        model = keras.Model(inputs, layer(inputs))
+        model.compile(optimizer=keras.optimizers.Adam(0.01), loss="mse")
+        # Draws that no checkpoint has made.
+        _ = model.losses
+        return training.train(
+            model, problem.x, problem.y, steps=16, batch_size=6, seed=3,
+            directory=tmp_path, segment_steps=8, validation_data=(
+                problem.x, problem.y
+            ), patience=5,
+        )  # fmt: skip
+
+    first, again = train(), train()
+    _assert_same_weights(first, again)

@@ -224,6 +224,7 @@ def _load(path, like, examples):
 
 def _computed(model, examples):
     """Returns a model's outputs at its mean weights, and its penalty."""
+    stateless.seeds.reseed(model, 0)  # some penalties are estimates
     with layers.mean_weights():
         outputs = keras.tree.flatten(model(examples, training=False))
     penalty = sum(float(loss) for loss in model.losses)
