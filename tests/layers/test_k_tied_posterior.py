@@ -190,12 +190,12 @@ def test_a_rank_above_a_side_of_the_matrix_is_refused(num_inputs, units, rank):
 
 
 def test_a_rank_above_one_is_refused_for_a_bias():
-    layer = layers.DenseFlipout(5, bias_posterior="k_tied")
+    layer = layers.DenseFlipout(5, bias_posterior=layers.KTiedPosterior(2))
     with pytest.raises(ValueError, match=r"rank=2 for 1 x 5 \(bias\)"):
         layer.build((None, 4))
 
 
-@pytest.mark.parametrize("rank", [0, -1, 1.0, "2", True, None])
+@pytest.mark.parametrize("rank", [0, -1, 1.0, "2", True])
 def test_the_rank_must_be_a_positive_integer(rank):
     with pytest.raises(ValueError, match="`rank` must be a positive integer"):
         layers.KTiedPosterior(rank)
@@ -226,3 +226,17 @@ def test_it_saves_variables():
         for posterior in ("k_tied", "mean_field")
     }
     assert count == {"k_tied": 2 * (20 + 10), "mean_field": 20 * 10}
+
+
+@pytest.mark.parametrize(
+    ("num_inputs", "units", "rank"), [(4, 3, 2), (4, 1, 1), (1, 5, 1)]
+)
+def test_the_default_rank_fits_every_matrix(num_inputs, units, rank):
+    layer = layers.DenseFlipout(
+        units, kernel_posterior="k_tied", bias_posterior="k_tied"
+    )
+    layer.build((None, num_inputs))
+    kernel, bias = layer.variational_weights
+    assert kernel.untransformed_rows.shape == (num_inputs, rank)
+    assert kernel.untransformed_columns.shape == (units, rank)
+    assert bias.untransformed_columns.shape == (units, 1)

@@ -238,7 +238,7 @@ def test_a_rank_above_the_number_of_weights_is_refused():
                 layer.build((None, 2))
 
 
-@pytest.mark.parametrize("rank", [0, -1, 1.0, "2", True, None])
+@pytest.mark.parametrize("rank", [0, -1, 1.0, "2", True])
 def test_the_rank_must_be_a_positive_integer(rank):
     with pytest.raises(ValueError, match="`rank` must be a positive integer"):
         layers.LowRankPosterior(rank)
@@ -260,3 +260,13 @@ def test_its_scales_cannot_be_set():
         after = layer_case.values((weight.loc, *weight.scale_weights))
         for old, new in zip(before, after, strict=True):
             np.testing.assert_array_equal(old, new)
+
+
+def test_the_default_rank_fits_every_tensor():
+    layer = layers.DenseFlipout(
+        3, kernel_posterior="low_rank", bias_posterior="low_rank"
+    )
+    layer.build((None, 4))
+    kernel, bias = layer.variational_weights
+    assert kernel.factor.shape == (5, 4, 3)
+    assert bias.factor.shape == (3, 3)

@@ -30,12 +30,12 @@ def test_defaults_are_the_documented_ones():
         "scale": float(np.exp(-5.0))
     }
     assert layers.KTiedPosterior().get_config() == {
-        "rank": 2,
+        "rank": None,
         "initial_scale": 1e-3,
         "seed": 0,
     }
     assert layers.LowRankPosterior().get_config() == {
-        "rank": 5,
+        "rank": None,
         "initial_scale": 1e-3,
         "seed": 0,
     }

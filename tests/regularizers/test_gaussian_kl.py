@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from tfp_refine import layers
 from tfp_refine import regularizers
 
 tfd = tfp.distributions
@@ -93,3 +94,20 @@ def test_prior_scale_that_is_no_positive_number_is_rejected(value):
         ValueError, match="`prior_scale` must be a positive finite.*Received"
     ):
         regularizers.GaussianKL(value)
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class Narrow(regularizers.GaussianKL):
+    """A prior of a user's own, without its argument."""
+
+    def __init__(self):
+        super().__init__("fan_in")
+
+    def get_config(self):
+        return {}
+
+
+def test_a_subclass_may_have_other_arguments():
+    layer = layers.DenseFlipout(3, kernel_regularizer=Narrow())
+    layer.build((None, 4))
+    np.testing.assert_allclose(layer.variational_weights[0].prior.scale, 0.5)

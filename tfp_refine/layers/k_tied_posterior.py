@@ -11,6 +11,7 @@ from tfp_refine.layers import posterior_family
 from tfp_refine.layers import variational_weight
 from tfp_refine.math import softplus
 
+_RANK = 2
 # Spread of the initial factors, relative: equal ones would stay equal.
 _JITTER = 0.1
 
@@ -22,10 +23,11 @@ class KTiedPosterior(posterior_family.PosteriorFamily):
     The standard deviations of a kernel, seen as a matrix `[D, U]` of all its
     inputs and its units, are `rows @ transpose(columns)`, with positive
     `rows [D, k]` and `columns [U, k]`: `k (D + U)` numbers in place of `D U`.
-    A bias is a matrix of one row, so only `rank=1` fits it.
+    A bias is a matrix of one row, so its rank is 1.
 
     Args:
-        rank: `k`, positive integer. Defaults to `2`.
+        rank: `k`, positive integer. Defaults to `None`: 2, or 1 where a side of
+            the matrix is 1.
         initial_scale: Standard deviation that training starts from, but for a
             jitter of a tenth. Defaults to `1e-3`.
         seed: Integer seed of that jitter. Defaults to `0`.
@@ -38,24 +40,27 @@ class KTiedPosterior(posterior_family.PosteriorFamily):
         - [Swiatkowski et al., 2020](https://arxiv.org/abs/2002.02655)
     """
 
-    def __init__(self, rank=2, initial_scale=1e-3, seed=0):
-        self.rank = arguments.positive_integer("rank", rank)
+    def __init__(self, rank=None, initial_scale=1e-3, seed=0):
+        self.rank = rank
+        if rank is not None:
+            self.rank = arguments.positive_integer("rank", rank)
         self.initial_scale = arguments.positive("initial_scale", initial_scale)
         self.seed = seed
 
     def build(self, add_weight, name, loc, unit_axes=(-1,)):
         num_columns = math.prod(loc.shape[axis] for axis in unit_axes)
         num_rows = math.prod(loc.shape) // num_columns
-        if self.rank > min(num_rows, num_columns):
+        rank = self.rank or min(_RANK, num_rows, num_columns)
+        if rank > min(num_rows, num_columns):
             raise ValueError(
                 "`rank` must not be larger than a side of the matrix of scales."
-                f" Received: rank={self.rank} for {num_rows} x {num_columns} "
+                f" Received: rank={rank} for {num_rows} x {num_columns} "
                 f"({name})"
             )
         factors = [
             add_weight(
                 name=f"{name}_untransformed_{side}",
-                shape=(size, self.rank),
+                shape=(size, rank),
                 initializer=functools.partial(self._initialize, index),
             )
             for index, (side, size) in enumerate(
@@ -70,7 +75,7 @@ class KTiedPosterior(posterior_family.PosteriorFamily):
         jitter = keras.random.normal(
             shape, stddev=_JITTER, dtype=dtype, seed=seed
         )
-        factor = math.sqrt(self.initial_scale / self.rank) * keras.ops.exp(
+        factor = math.sqrt(self.initial_scale / shape[-1]) * keras.ops.exp(
             jitter
         )
         return softplus.inverse(factor)

@@ -24,6 +24,8 @@ def set_num_train_examples(model, num_train_examples):
 def set_kl_scale(model, kl_scale):
     """Sets the factor on the KL divergence of every built layer of a model.
 
+    A saved model does not keep it: it has the layers' argument `kl_scale`.
+
     Args:
         model: Built `keras.Model`, or a single layer.
         kl_scale: Factor; 1 is a true bound. Annealing raises it from 0 to 1.

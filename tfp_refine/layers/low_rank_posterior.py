@@ -10,6 +10,7 @@ from tfp_refine.layers import variational_weight
 from tfp_refine.math import low_rank
 from tfp_refine.math import softplus
 
+_RANK = 5
 # Initial factors, relative to the initial scale.
 _SMALL = 0.1
 
@@ -24,7 +25,8 @@ class LowRankPosterior(posterior_family.PosteriorFamily):
     own; the KL divergence is exact for every prior here.
 
     Args:
-        rank: `K`, positive integer. Defaults to `5`.
+        rank: `K`, positive integer. Defaults to `None`: 5, or the number of
+            weights if that is less.
         initial_scale: Standard deviation of the independent part that training
             starts from; the factors are a tenth of it. Defaults to `1e-3`.
         seed: Integer seed of the initial factors. Defaults to `0`.
@@ -38,17 +40,20 @@ class LowRankPosterior(posterior_family.PosteriorFamily):
         - [Mishkin et al., 2018](https://arxiv.org/abs/1811.04504)
     """
 
-    def __init__(self, rank=5, initial_scale=1e-3, seed=0):
-        self.rank = arguments.positive_integer("rank", rank)
+    def __init__(self, rank=None, initial_scale=1e-3, seed=0):
+        self.rank = rank
+        if rank is not None:
+            self.rank = arguments.positive_integer("rank", rank)
         self.initial_scale = arguments.positive("initial_scale", initial_scale)
         self.seed = seed
 
     def build(self, add_weight, name, loc, unit_axes=(-1,)):
         size = math.prod(loc.shape)
-        if self.rank > size:
+        rank = self.rank or min(_RANK, size)
+        if rank > size:
             raise ValueError(
                 "`rank` must not be larger than the number of weights. "
-                f"Received: rank={self.rank} for {size} weights ({name})"
+                f"Received: rank={rank} for {size} weights ({name})"
             )
         raw = softplus.inverse_of_float(self.initial_scale)
         untransformed_diagonal = add_weight(
@@ -58,7 +63,7 @@ class LowRankPosterior(posterior_family.PosteriorFamily):
         )
         factor = add_weight(
             name=f"{name}_factor",
-            shape=(self.rank, *loc.shape),
+            shape=(rank, *loc.shape),
             initializer=keras.initializers.RandomNormal(
                 stddev=_SMALL * self.initial_scale, seed=self.seed
             ),

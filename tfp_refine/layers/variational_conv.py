@@ -313,6 +313,10 @@ class VariationalDepthwiseConv(ConvolutionalLayer):
     def fan_in(self, kernel_shape):
         return math.prod(self.kernel_size)
 
+    def regularizer_argument(self, name):
+        prefix = "depthwise" if name == "kernel" else name
+        return f"{prefix}_regularizer"
+
     def apply_kernel(self, inputs, kernel):
         return keras.ops.depthwise_conv(
             inputs,

@@ -86,11 +86,16 @@ class VariationalLayer(pruning.PrunableUnits, keras.layers.Layer):
             )
         if regularizer.needs_draw and not self.draws_weights:
             raise ValueError(
-                f"`{name}_regularizer` {type(regularizer).__name__} is "
+                f"`{self.regularizer_argument(name)}` "
+                f"{type(regularizer).__name__} is "
                 "estimated from the draw of the weights that the outputs are "
                 f"computed with, and {type(self).__name__} computes them with "
                 "none: use a `...Reparameterization` layer."
             )
+
+    def regularizer_argument(self, name):
+        """Returns the name of the argument for the kernel or the bias."""
+        return f"{name}_regularizer"
 
     # Weights.
 

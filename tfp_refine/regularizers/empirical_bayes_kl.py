@@ -1,5 +1,7 @@
 """KL divergence from a Gaussian prior whose scale is learned."""
 
+import copy
+
 import keras
 import tensorflow_probability as tfp
 
@@ -55,8 +57,11 @@ class EmpiricalBayesKL(kl_regularizer.KLRegularizer):
         self.inverse_gamma = _check_inverse_gamma(inverse_gamma)
 
     def for_fan_in(self, fan_in):
-        scale = prior_scale_lib.resolve(self.initial_prior_scale, fan_in)
-        return type(self)(**{**self.get_config(), "initial_prior_scale": scale})
+        resolved = copy.copy(self)
+        resolved.initial_prior_scale = prior_scale_lib.resolve(
+            self.initial_prior_scale, fan_in
+        )
+        return resolved
 
     def prior_weights(self, site):
         if self.closed_form:

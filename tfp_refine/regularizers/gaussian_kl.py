@@ -1,5 +1,7 @@
 """KL divergence from a fixed Gaussian prior."""
 
+import copy
+
 import keras
 
 from tfp_refine.math import gaussian
@@ -34,7 +36,9 @@ class GaussianKL(kl_regularizer.KLRegularizer):
         self.prior_scale = prior_scale_lib.check("prior_scale", prior_scale)
 
     def for_fan_in(self, fan_in):
-        return type(self)(prior_scale_lib.resolve(self.prior_scale, fan_in))
+        resolved = copy.copy(self)
+        resolved.prior_scale = prior_scale_lib.resolve(self.prior_scale, fan_in)
+        return resolved
 
     def prior(self, loc, scale, prior_weights=()):
         scale = keras.ops.convert_to_tensor(
