@@ -190,6 +190,11 @@ def test_refinement_starts_above_the_collapsed_bound(problem, learn):
     collapsed = refinement.elbo(
         model, problem.x, problem.y, num_samples=4000, seed=1
     )
+    same_draws = refinement.elbo(
+        model, problem.x, problem.y, num_samples=4000, seed=1,
+        marginal_prior=True,
+    )  # fmt: skip
+    np.testing.assert_allclose(same_draws - collapsed, gap, rtol=1e-4)
     ensemble = linear_gaussian.refine(
         model, problem.x, problem.y, num_members=2, steps=1,
         variance_ratios=(0.5,), num_eval_samples=2500,
@@ -328,3 +333,11 @@ def test_posteriors_that_are_not_mean_field_are_refused(problem, family):
     message = f"mean-field.*'.*/kernel_loc' of the family '{family}'"
     with pytest.raises(ValueError, match=message):
         linear_gaussian.refine(model, problem.x, problem.y)
+
+
+def test_a_marginal_prior_must_be_gaussian(problem):
+    model = make_model(problem, regularizers.CollapsedVarianceKL())
+    with pytest.raises(ValueError, match="CollapsedVarianceKL is a Student t"):
+        refinement.elbo(
+            model, problem.x, problem.y, marginal_prior=True, seed=1
+        )

@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from tfp_refine.layers import noise as random_draws
+from tfp_refine.math import gaussian
 
 
 class PointWeight:
@@ -138,6 +139,22 @@ class VariationalWeight:
         if self.regularizer.needs_draw:
             draw = loc + self._deviation(self._take_noise(seed))
         kl = self.regularizer(loc, self.scale, self.prior_weights, draw)
+        correlation = self.total_correlation()
+        return kl if correlation is None else kl + correlation
+
+    def marginal_kl(self):
+        """Computes the KL divergence from `prior`, in nats, a scalar.
+
+        It is `kl`, but for a prior with parameters that were integrated out.
+
+        Returns:
+            kl: Scalar.
+
+        Raises:
+            ValueError: If the prior is not Gaussian.
+        """
+        q = gaussian.Gaussian(keras.ops.convert_to_tensor(self.loc), self.scale)
+        kl = keras.ops.sum(gaussian.kl_divergence(q, self.prior))
         correlation = self.total_correlation()
         return kl if correlation is None else kl + correlation
 

@@ -30,10 +30,18 @@ def collapsed_mean_kl(
         0.5 (log(gamma / s) + (s + alpha_reg loc**2) / gamma - 1)
         - 0.5 log(alpha_reg)
 
-    With `m` integrated out of the prior instead, which is then
-    `N(0, gamma / alpha_reg)`, the divergence is lower by
-    `0.5 (1 - alpha_reg) s / gamma`: what a posterior of `m` that is independent
-    of `w` costs.
+    With `m` integrated out, the prior of `w` is `N(0, gamma / alpha_reg)`, and
+    the divergence from it is lower. By the chain rule, of independent `q(w)`
+    and `q(m)` from the joint prior,
+
+        KL(q(w) q(m) || p(w, m)) = KL(q(w) || p(w)) + E_w KL(q(m) || p(m | w)),
+
+    where `p(m | w) = N((1 - alpha_reg) w, (1 - alpha_reg) gamma)` has the
+    variance of the best `q(m)`, and its mean at `w = loc`. What is left of the
+    last term is the squared distance of the means,
+    `(1 - alpha_reg)**2 s / (2 (1 - alpha_reg) gamma)`: a collapsed divergence
+    is larger by `0.5 (1 - alpha_reg) s / gamma`, the price of a `q(m)` that
+    does not follow `w`.
 
     Args:
         q: `Gaussian`, `[...]`.

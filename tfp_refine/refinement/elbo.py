@@ -10,15 +10,21 @@ from tfp_refine.refinement import evaluator
 from tfp_refine.refinement import likelihood as likelihood_lib
 
 
-def elbo(model, x, y=None, *, loss=None, num_samples=10, seed=None):
+def elbo(
+    model,
+    x,
+    y=None,
+    *,
+    loss=None,
+    num_samples=10,
+    marginal_prior=False,
+    seed=None,
+):
     """Estimates the evidence lower bound (ELBO) of a model.
 
     `E_q[log p(y | x, w)] - KL(q || p)`, summed over the training set. The
     expectation is an average over draws; the KL divergence is that of the
     regularizers, whatever `kl_scale` is: exact, but for those that need a draw.
-
-    With `CollapsedMeanKL` this is the collapsed bound, lower than the bound
-    with its marginal prior, that refinement starts from (`elbo_init`).
 
     Args:
         model: Built `keras.Model` with variational layers.
@@ -26,6 +32,10 @@ def elbo(model, x, y=None, *, loss=None, num_samples=10, seed=None):
         y: Training targets, as for `refine`.
         loss: Negative log likelihood, as for `refine`.
         num_samples: Weight draws. Defaults to `10`.
+        marginal_prior: Whether the KL divergence is that from the Gaussian
+            prior of the weights alone, as in refinement. It makes a difference
+            for `CollapsedMeanKL`: the bound with the means integrated out is
+            higher than the collapsed one. Defaults to `False`.
         seed: Integer that fixes the draws; fresh ones if `None`.
 
     Returns:
@@ -34,7 +44,7 @@ def elbo(model, x, y=None, *, loss=None, num_samples=10, seed=None):
     Raises:
         ValueError: If an argument is invalid, the data does not fit the model,
             or the model has no bound: a posterior without a prior, layers with
-            `sample=False`.
+            `sample=False`, a marginal prior that is not Gaussian.
     """
     num_samples = arguments.positive_integer("num_samples", num_samples)
     key = stateless.seeds.key(stateless.seeds.check(seed))
@@ -44,7 +54,10 @@ def elbo(model, x, y=None, *, loss=None, num_samples=10, seed=None):
     likelihood = likelihood_lib.Likelihood(model, x, y, loss)
     log_likelihood = _log_likelihood(likelihood, key, num_samples)
     seeds = keras.random.SeedGenerator(key % 2**31)
-    kl = sum(_kl(weight, num_samples, seeds) for weight in weights)
+    if marginal_prior:
+        kl = sum(float(weight.marginal_kl()) for weight in weights)
+    else:
+        kl = sum(_kl(weight, num_samples, seeds) for weight in weights)
     return log_likelihood - kl
 
 
