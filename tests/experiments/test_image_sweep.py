@@ -39,9 +39,10 @@ def test_several_priors_make_one_table_and_its_plots(tmp_path):
         assert curve["removed"][0] == 0
         assert curve["removed"][-1] == 19
         assert (tmp_path / name / "posterior_vi.png").exists()
+    comparison = tmp_path / "comparison"
     for name in ("reliability", "pruning"):
-        assert (tmp_path / f"{name}.png").stat().st_size > 10000
-    summary = experiment_command.results(tmp_path)
+        assert (comparison / f"{name}.png").stat().st_size > 10000
+    summary = experiment_command.results(comparison)
     assert list(summary) == ["gaussian, VI", "collapsed_mean, VI"]
 
 
@@ -50,7 +51,12 @@ WRONG = {
     r"`fraction` must be in \[0, 1\]": ["--flipped_pixels=2"],
     "--prior_scale that is a number.*fan_in": ["--method=map"],
     "are for ResNets": ["--batch_norm"],
-    "--regularizer must name some of": ["--regularizer=magic"],
+    "--regularizer must name, once": ["--regularizer=magic"],
+    "--pruning: The scales": ["--pruning", "--posterior=k_tied"],
+    "--pruning needs hidden layers": ["--pruning", "--hidden="],
+    "whose outputs are not added": [
+        "--pruning", "--model=resnet8", "--regularizer=gaussian",
+    ],
     "--method=refined_vi: .*Student t": [
         "--regularizer=collapsed_variance", "--method=refined_vi",
     ],

@@ -114,6 +114,8 @@ class Experiment:
         model = self._build(FLAGS.variational)
         if "refined_vi" in FLAGS.method:
             posterior_flags.check_refinable(model)
+        if FLAGS.pruning:
+            image_pruning.check(model)
         self._other = self._load_other()
         image_evaluation.check_shifts(
             self._raw.x_test,
@@ -184,6 +186,9 @@ class Experiment:
             FLAGS.variational,
             FLAGS.batch_norm,
             FLAGS.augment,
+            posterior_flags.system(),
+        ) | image_report.paper_of_priors(
+            FLAGS.dataset, FLAGS.model, FLAGS.hidden, posterior_flags.system()
         )
         titled = {image_report.TITLES[m]: r for m, r in results.items()}
         paper = {image_report.TITLES[m]: r for m, r in paper.items()}
@@ -381,6 +386,7 @@ class Experiment:
             self._data.x_train,
             self._data.y_train,
             num_samples=FLAGS.num_eval_samples,
+            marginal_prior=posterior_flags.has_marginal_prior(),
             seed=FLAGS.seed,
         )
         result = self._evaluate(trained.model) | posterior_record.about(trained)

@@ -1,5 +1,6 @@
 """What a trained classifier does without the units that it does not use."""
 
+import keras
 import numpy as np
 
 from tfp_refine import layers
@@ -7,6 +8,31 @@ from tfp_refine import metrics
 
 # Points of a scatter plot, and points of a curve.
 _MAX_POINTS, _CURVE_POINTS = 4000, 20
+
+
+def check(model):
+    """Checks that units can be removed, before the model is trained.
+
+    Args:
+        model: `keras.Model`.
+
+    Raises:
+        ValueError: If there are none, or the posterior does not allow it.
+    """
+    hidden = _hidden_layers(model)
+    if not hidden or any(
+        isinstance(layer, keras.layers.Add) for layer in model.layers
+    ):
+        raise ValueError(
+            "--pruning needs hidden layers with posteriors, whose outputs are "
+            f"not added to others. Received: the model '{model.name}'"
+        )
+    try:
+        for layer in hidden:
+            for weight in layer.variational_weights:
+                weight.check_free_scales()
+    except ValueError as error:
+        raise ValueError(f"--pruning: {error}") from error
 
 
 def analyze(model, predict, labels):
@@ -29,18 +55,12 @@ def analyze(model, predict, labels):
             units that it does not use; and, with a log-uniform prior,
             `"noise_ratios"`, the part of the weights that could be dropped.
     """
-    described = {
-        layer.name: _describe(layer)
-        for layer in model.layers
-        if isinstance(layer, layers.VariationalLayer)
-    }
+    variational = _variational_layers(model.layers)
     hidden = _hidden_layers(model)
     return {
-        "layers": described,
+        "layers": {layer.name: _describe(layer) for layer in variational},
         "prior_variances": {
-            layer.name: _prior_variance(layer)
-            for layer in model.layers
-            if layer.name in described
+            layer.name: _prior_variance(layer) for layer in variational
         },
         "curve": _curve(model, hidden, predict, labels),
         "noise_ratios": _noise_ratios(model),
@@ -59,23 +79,28 @@ def analyze(model, predict, labels):
 
 def _hidden_layers(model):
     """Returns the variational layers before the outputs."""
-    found = [
+    return _variational_layers(model.layers[:-1])
+
+
+def _variational_layers(candidates):
+    return [
         layer
-        for layer in model.layers
+        for layer in candidates
         if isinstance(layer, layers.VariationalLayer)
     ]
-    return found[:-1]
 
 
 def _describe(layer):
-    """Returns means and scales, a part of them if they are many."""
+    """Returns means and scales, a random part of them if they are many."""
     points = {}
     for weight in layer.variational_weights:
         prefix = "" if weight.name == "kernel" else "bias_"
         size = int(np.prod(weight.loc.shape))
-        step = max(1, size // _MAX_POINTS)
+        shown = np.random.default_rng(0).choice(
+            size, min(size, _MAX_POINTS), replace=False
+        )
         for part in ("loc", "scale"):
-            values = np.ravel(np.asarray(getattr(weight, part)))[::step]
+            values = np.ravel(np.asarray(getattr(weight, part)))[shown]
             points[f"{prefix}{part}"] = values.tolist()
     for part in ("loc", "scale", "bias_loc", "bias_scale"):
         points.setdefault(part, [])

@@ -1,10 +1,9 @@
 """Tables and plots of the image experiment."""
 
-import importlib.util
-
 import numpy as np
-from absl import logging
 
+from tfp_refine.experiments import figures
+from tfp_refine.experiments import posterior_flags
 from tfp_refine.experiments import text_table
 
 # Havasi et al., 2021, Tables 2 and 3, without augmentation: MLL and accuracy,
@@ -24,6 +23,15 @@ _PAPER = {
         "refined_vi": (-0.432, 0.858),
     },
     ("cifar10", "resnet20", "hybrid", True): {"refined_vi": (-0.423, 0.856)},
+}
+# Tomczak et al., 2021, Table 1: an MLP with two layers of 400 units on MNIST.
+_PRIORS = {
+    ("gaussian", "mean_field", 1.0): (-0.094, 0.9758),
+    ("gaussian", "fixed_variance", 1.0): (-0.052, 0.9833),
+    ("gaussian", "mean_field", 0.5): (-0.092, 0.9757),
+    ("collapsed_mean", "mean_field", 1.0): (-0.047, 0.9866),
+    ("collapsed_mean_variance", "mean_field", 1.0): (-0.049, 0.9855),
+    ("collapsed_variance", "mean_field", 1.0): (-0.068, 0.9787),
 }
 TITLES = {
     "map": "MAP",
@@ -54,11 +62,18 @@ def scalars_of(result):
     return {k: v for k, v in result.items() if isinstance(v, float)}
 
 
-def paper(dataset, model, variational, batch_norm, augment):
+def paper(dataset, model, variational, batch_norm, augment, system):
     """Returns the paper's figures for a configuration, `{}` if it has none."""
-    if augment != "none":
+    if augment != "none" or system not in posterior_flags.USUAL:
         return {}
     return _PAPER.get((dataset, model, variational, batch_norm), {})
+
+
+def paper_of_priors(dataset, model, hidden, system):
+    """Returns the figures of the paper on collapsed bounds, likewise."""
+    if (dataset, model, list(hidden)) != ("mnist", "mlp", ["400", "400"]):
+        return {}
+    return {"vi": _PRIORS[system]} if system in _PRIORS else {}
 
 
 def tables(dataset, model, results, paper=None):
@@ -169,16 +184,16 @@ def plot(directory, results):
         directory: Folder of the PNG files.
         results: As for `tables`.
     """
-    if not _can_plot():
+    if not figures.can_plot():
         return
     from tfp_refine import plotting
 
-    figures = _comparisons(results)
+    drawn = _comparisons(results)
     for title, result in results.items():
         name = title.lower().replace(" ", "_").replace(",", "")
         if "history" in result and not title.endswith("as long"):
             history = result["history"]
-            figures[f"learning_curves_{name}"] = plotting.learning_curves(
+            drawn[f"learning_curves_{name}"] = plotting.learning_curves(
                 {
                     name: [entry[name] for entry in history]
                     for name in history[0]
@@ -187,15 +202,15 @@ def plot(directory, results):
                 x_label=f"checkpoints, every {history[0]['step']} steps",
             )
         if "staircase" in result:
-            figures["elbo_staircase"] = plotting.elbo_staircase(
+            drawn["elbo_staircase"] = plotting.elbo_staircase(
                 result["staircase"]
             )
         if "pruning" in result:
-            figures[f"posterior_{name}"] = plotting.posterior_scatter(
+            drawn[f"posterior_{name}"] = plotting.posterior_scatter(
                 result["pruning"]["layers"],
                 result["pruning"]["prior_variances"],
             )
-    _save(directory, figures)
+    figures.save(directory, drawn)
 
 
 def plot_sweep(directory, results):
@@ -205,15 +220,15 @@ def plot_sweep(directory, results):
         directory: Folder of the PNG files.
         results: As for `tables`.
     """
-    if _can_plot():
-        _save(directory, _comparisons(results))
+    if figures.can_plot():
+        figures.save(directory, _comparisons(results))
 
 
 def _comparisons(results):
     """Returns the figures that show all methods together, by name."""
     from tfp_refine import plotting
 
-    figures = {
+    drawn = {
         "reliability": plotting.reliability_diagram(
             {
                 title: list(result["calibration"].values())
@@ -222,7 +237,7 @@ def _comparisons(results):
         )
     }
     if "entropies" in next(iter(results.values())):
-        figures["entropies"] = plotting.entropy_histogram(
+        drawn["entropies"] = plotting.entropy_histogram(
             {
                 title: {
                     name: np.asarray(values)
@@ -237,22 +252,5 @@ def _comparisons(results):
         if "pruning" in result
     }
     if curves:
-        figures["pruning"] = plotting.pruning_curve(curves)
-    return figures
-
-
-def _can_plot():
-    if importlib.util.find_spec("matplotlib") is not None:
-        return True
-    logging.info(
-        "No plots: matplotlib is missing (pip install 'tfp_refine[plot]')."
-    )
-    return False
-
-
-def _save(directory, figures):
-    print("\nPlots:")
-    for name, figure in figures.items():
-        path = directory / f"{name}.png"
-        figure.savefig(path, dpi=150)
-        print(f"  {path}")
+        drawn["pruning"] = plotting.pruning_curve(curves)
+    return drawn

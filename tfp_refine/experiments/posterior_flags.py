@@ -15,6 +15,11 @@ REGULARIZERS = (
     "log_uniform",
     "scale_mixture",
 )
+# What the paper on refinement uses: regularizer, posterior, factor on the KL.
+USUAL = (
+    ("gaussian", "mean_field", 1.0),
+    ("empirical_bayes", "mean_field", 1.0),
+)
 POSTERIORS = ("mean_field", "fixed_variance", "k_tied", "low_rank")
 
 FLAGS = flags.FLAGS
@@ -74,8 +79,7 @@ flags.DEFINE_float(
 flags.DEFINE_integer(
     "posterior_rank",
     None,
-    "Rank of k_tied (default 2, and at most the number of outputs) or of "
-    "low_rank (default 5).",
+    "Rank of k_tied or low_rank. Defaults to 2 or 5, or less in small layers.",
     1,
 )
 flags.DEFINE_float(
@@ -94,9 +98,13 @@ def check():
         ("posterior", POSTERIORS),
     ):
         values = FLAGS[name].value
-        if not values or set(values) - set(known):
+        if (
+            not values
+            or set(values) - set(known)
+            or len(set(values)) < len(values)
+        ):
             raise ValueError(
-                f"--{name} must name some of {', '.join(known)}. "
+                f"--{name} must name, once each, some of {', '.join(known)}. "
                 f"Received: {','.join(values)}"
             )
 
@@ -107,6 +115,19 @@ def label(regularizer, posterior):
     if len(FLAGS.posterior) > 1:
         parts.append(posterior)
     return "_".join(parts) or regularizer
+
+
+def system():
+    """Returns regularizer, posterior and factor on the KL, a tuple."""
+    return FLAGS.regularizer[0], FLAGS.posterior[0], FLAGS.kl_scale
+
+
+def has_marginal_prior():
+    """Tells whether bounds are computed with the prior's means integrated out.
+
+    So they compare with those of refinement, and with those of other priors.
+    """
+    return FLAGS.regularizer[0] == "collapsed_mean"
 
 
 def layer_arguments(default_prior_scale):
@@ -205,7 +226,7 @@ def _posteriors(family):
         fixed = layers.FixedVariancePosterior(scale)
         return fixed, fixed
     if family == "k_tied":
-        return layers.KTiedPosterior(rank or 2, scale), mean_field
+        return layers.KTiedPosterior(rank, scale), mean_field
     if family == "low_rank":
-        return layers.LowRankPosterior(rank or 5, scale), mean_field
+        return layers.LowRankPosterior(rank, scale), mean_field
     return mean_field, mean_field

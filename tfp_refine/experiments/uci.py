@@ -202,8 +202,7 @@ class Experiment:
         )
         is_papers = (
             FLAGS.likelihood == "homoscedastic"
-            and FLAGS.regularizer[0] in ("gaussian", "empirical_bayes")
-            and FLAGS.posterior[0] == "mean_field"
+            and posterior_flags.system() in posterior_flags.USUAL
         )
         paper = uci_report.PAPER.get(FLAGS.dataset) if is_papers else None
         print(uci_report.table(FLAGS.dataset, len(results), summary, paper))
@@ -319,7 +318,11 @@ class Experiment:
         )
         if isinstance(model, keras.Model):
             bound = refinement.elbo(
-                model, split.x_train, split.y_train, seed=seed
+                model,
+                split.x_train,
+                split.y_train,
+                marginal_prior=posterior_flags.has_marginal_prior(),
+                seed=seed,
             )
             result["elbo"] = bound - len(split.y_train) * float(
                 np.log(split.y_scaler.scale[0])

@@ -1,10 +1,8 @@
 """Summary, table and plot of the UCI experiment."""
 
-import importlib.util
-
 import numpy as np
-from absl import logging
 
+from tfp_refine.experiments import figures
 from tfp_refine.experiments import text_table
 
 # Table 1 of Havasi et al., 2021, as far as known: MLL and ELBO, original units.
@@ -80,7 +78,7 @@ def plot_depths(directory, results):
         directory: Folder of `depths_METHOD.png`.
         results: As for `sweep_table`, by names that end in `_depth_DEPTH`.
     """
-    if not _can_plot():
+    if not figures.can_plot():
         return
     from tfp_refine import plotting
 
@@ -94,9 +92,7 @@ def plot_depths(directory, results):
         figure = plotting.depth_sweep(
             curves, f"{_TITLES[method]}: test log likelihood (nats)"
         )
-        path = directory / f"depths_{method}.png"
-        figure.savefig(path, dpi=150)
-        print(f"\nPlot: {path}")
+        figures.save(directory, {f"depths_{method}": figure})
 
 
 def table(dataset, num_splits, summary, paper=None):
@@ -118,8 +114,8 @@ def table(dataset, num_splits, summary, paper=None):
     for method, values in summary.items():
         cells = [_cell(values, column) for column in columns]
         if paper:
-            figures = paper.get(method, (None, None))
-            cells += ["-" if v is None else f"{v:.3f}" for v in figures]
+            published = paper.get(method, (None, None))
+            cells += ["-" if v is None else f"{v:.3f}" for v in published]
         rows.append([_TITLES[method], *cells])
     title = _title(dataset, num_splits)
     return "\n".join(["", title, "", *text_table.lines(rows)])
@@ -185,7 +181,7 @@ def plot(directory, results):
     """
     if "refined_vi" not in results[0]:
         return
-    if not _can_plot():
+    if not figures.can_plot():
         return
     from tfp_refine import plotting
 
@@ -193,12 +189,3 @@ def plot(directory, results):
     path = directory / "elbo_staircase.png"
     figure.savefig(path, dpi=150)
     print(f"\nPlot of the first split: {path}")
-
-
-def _can_plot():
-    if importlib.util.find_spec("matplotlib") is not None:
-        return True
-    logging.info(
-        "No plot: matplotlib is missing (pip install 'tfp_refine[plot]')."
-    )
-    return False
