@@ -53,10 +53,27 @@ def collapsed_mean_kl(
         kl: Nats, `[...]`, at least `-0.5 log(alpha_reg)`.
     """
     alpha_reg = tf.convert_to_tensor(alpha_reg, q.loc.dtype)
-    prior_scale = tf.convert_to_tensor(prior_scale, q.loc.dtype)
-    shrunk = gaussian.Gaussian(tf.sqrt(alpha_reg) * q.loc, q.scale)
-    prior = gaussian.Gaussian(tf.zeros_like(prior_scale), prior_scale)
-    return gaussian.kl_divergence(shrunk, prior) - 0.5 * tf.math.log(alpha_reg)
+    offset = 1.0 + tf.math.log(alpha_reg)
+
+    # Its own gradient, for speed: it costs what `gaussian.kl_divergence` does.
+    @tf.custom_gradient
+    def divergence(loc, scale, prior_scale, alpha_reg):
+        ratio = scale / prior_scale
+        pull = tf.square(loc / prior_scale)
+        squares = tf.square(ratio) + alpha_reg * pull
+
+        def gradient(upstream):
+            precision = 1.0 / tf.square(prior_scale)
+            return (
+                upstream * (alpha_reg * loc * precision),
+                upstream * (scale * precision - 1.0 / scale),
+                upstream * ((1.0 - squares) / prior_scale),
+                upstream * (0.5 * (pull - 1.0 / alpha_reg)),
+            )
+
+        return 0.5 * (squares - offset) - tf.math.log(ratio), gradient
+
+    return divergence(*gaussian.broadcast(*q, prior_scale, alpha_reg))
 
 
 def collapsed_mean_variance_kl(

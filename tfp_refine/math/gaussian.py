@@ -48,7 +48,7 @@ def kl_divergence(q: Gaussian, p: Gaussian) -> tf.Tensor:
     Returns:
         kl: Nats, `[...]`.
     """
-    return _kl_divergence(*_broadcast(*q, *p))
+    return _kl_divergence(*broadcast(*q, *p))
 
 
 @tf.custom_gradient
@@ -93,8 +93,15 @@ def second_moment(q: Gaussian) -> tf.Tensor:
     return tf.square(q.loc) + tf.square(q.scale)
 
 
-def _broadcast(*tensors):
-    """Broadcasts tensors to one shape; gradients are summed back."""
+def broadcast(*tensors: tf.Tensor) -> list[tf.Tensor]:
+    """Broadcasts tensors to one shape and dtype; gradients are summed back.
+
+    Args:
+        *tensors: Tensors; the first one gives the dtype.
+
+    Returns:
+        tensors: List of tensors of one shape.
+    """
     dtype = tf.convert_to_tensor(tensors[0]).dtype
     tensors = [tf.convert_to_tensor(tensor, dtype) for tensor in tensors]
     shape = tensors[0].shape
