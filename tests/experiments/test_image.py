@@ -189,7 +189,7 @@ def stop(tmp_path):
             "/no/such/folder.*--download|--download.*/no/such/folder|data_dir",
         ),
         (["--method=vi,magic"], "--method must name some of map, vi"),
-        (["--model=vgg"], "--model must be lenet5.*Received: vgg"),
+        (["--model=vgg"], "--model must be mlp, lenet5.*Received: vgg"),
         (["--model=resnet21"], r"`depth` must be 6 n \+ 2.*depth=21"),
         (["--model=resnet2"], r"`depth` must be 6 n \+ 2"),
         (["--variational=hybrid"], "--variational=hybrid are for ResNets"),
@@ -225,7 +225,7 @@ def experiment(tmp_path):
 
     def make(*flags):
         image.FLAGS(["image", f"--output_dir={tmp_path}", *flags])
-        return image.Experiment()
+        return image.make()
 
     with flagsaver.flagsaver():
         yield make
@@ -268,7 +268,7 @@ def test_defaults_are_written_down(experiment, tmp_path):
     assert flags["train_steps"] == 500 * 10
     assert flags["variational"] == "full"
     assert flags["variance_ratios"] == ["0.7*5"]
-    assert flags["prior"] == "empirical_bayes"
+    assert flags["regularizer"] == ["empirical_bayes"]
     # Given as it would have been, all is the same.
     with flagsaver.flagsaver():
         experiment("--train_steps=5000", "--batch_size=143")
@@ -344,6 +344,24 @@ def test_the_papers_figures_are_of_this_configuration(
     batch_norm, augment, expected
 ):
     found = image_report.paper(
-        "cifar10", "resnet20", "hybrid", batch_norm, augment
-    )
+        "cifar10", "resnet20", "hybrid", batch_norm, augment,
+        ("gaussian", "mean_field", 1.0),
+    )  # fmt: skip
     assert found.get("refined_vi", (None,))[0] == expected
+
+
+def test_the_papers_figures_are_of_these_priors():
+    usual = ("mnist", "lenet5", "full", False, "none")
+    for system in (
+        ("collapsed_mean", "mean_field", 1.0),
+        ("gaussian", "low_rank", 1.0),
+        ("gaussian", "mean_field", 0.5),
+    ):
+        assert image_report.paper(*usual, system) == {}
+    collapsed = ("collapsed_mean", "mean_field", 1.0)
+    figures = image_report.paper_of_priors
+    assert figures("mnist", "mlp", ["400", "400"], collapsed) == {
+        "vi": (-0.047, 0.9866)
+    }
+    assert figures("mnist", "mlp", ["400"], collapsed) == {}
+    assert figures("digits", "mlp", ["400", "400"], collapsed) == {}
