@@ -116,7 +116,7 @@ def test_every_argument_survives_the_config(make_layer):
     for config in (layer.get_config(), copy.get_config()):
         for name, value in arguments.items():
             assert config[name] != default[name], name
-            if isinstance(value, str | int | None):
+            if isinstance(value, str | int | float | None):
                 assert config[name] == value
             else:
                 assert config[name]["config"] == value.get_config(), name

@@ -105,7 +105,7 @@ def test_models_that_cannot_be_refined_are_refused(problem):
         linear_gaussian.refine(uncompiled, problem.x, problem.y)
     broken = problem.model()
     broken.layers[-1].variational_weights[0].loc.assign([[np.nan], [0.0]])
-    with pytest.raises(ValueError, match="posterior .* must be finite"):
+    with pytest.raises(ValueError, match="weights .* must be finite"):
         linear_gaussian.refine(broken, problem.x, problem.y)
 
 

@@ -118,6 +118,6 @@ def check_finite(model, **values):
         for leaf in keras.tree.flatten(value):
             if leaf is not None and not np.all(np.isfinite(leaf)):
                 raise ValueError(
-                    f"The {name} of the model '{model.name}' must be finite; "
-                    "it holds NaN or infinite values. Did training diverge?"
+                    f"The {name} of the model '{model.name}' must be finite. "
+                    "Received: NaN or infinite values. Did training diverge?"
                 )
