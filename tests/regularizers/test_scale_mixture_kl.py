@@ -282,12 +282,12 @@ def test_calls_at_the_means_leave_no_draw_behind():
 )
 def test_layers_that_draw_no_weights_are_refused(make_layer, arguments, name):
     argument = f"{name}_regularizer"
+    if make_layer is layers.DepthwiseConv2DFlipout and name == "kernel":
+        argument = "depthwise_regularizer"
     message = (
         f"`{argument}` ScaleMixtureKL .*{make_layer.__name__} computes them "
         "with none.*Reparameterization"
     )
-    if make_layer is layers.DepthwiseConv2DFlipout and name == "kernel":
-        argument = "depthwise_regularizer"
     for regularizer in (regularizers.ScaleMixtureKL(), "scale_mixture_kl"):
         with pytest.raises(ValueError, match=message):
             make_layer(*arguments, **{argument: regularizer})
