@@ -62,6 +62,7 @@ def test_staircase_is_drawn_and_the_ensemble_saved(finished):
     ).exists()
 
 
+@pytest.mark.slow
 def test_killed_run_ends_with_the_same_numbers(finished, tmp_path):
     directory, _ = finished
     COMMAND.kill_when(
@@ -116,6 +117,7 @@ def test_what_is_wrong_is_told_without_a_stack_trace(argument, message):
     assert re.search(message, text)
 
 
+@pytest.mark.slow
 def test_methods_and_splits_can_be_added_later(finished, tmp_path):
     directory, _ = finished
     run = [f"--output_dir={tmp_path}"]

@@ -47,6 +47,7 @@ def test_each_setting_has_its_record_and_a_row_of_the_table(finished):
     assert "paper" not in output
 
 
+@pytest.mark.slow
 def test_a_single_setting_of_the_sweep_gives_the_same_numbers(
     finished, tmp_path
 ):
