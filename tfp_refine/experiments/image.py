@@ -1,4 +1,4 @@
-"""Refined variational inference for image classifiers.
+r"""Refined variational inference for image classifiers.
 
 Trains a mean-field posterior of a convolutional network (vi) and refines it
 (refined_vi); on request, spends the steps of the refinement on more of the same

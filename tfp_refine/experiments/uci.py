@@ -1,4 +1,4 @@
-"""Refined variational inference on the UCI regression sets.
+r"""Refined variational inference on the UCI regression sets.
 
 Trains a mean-field posterior (vi), spends the steps of a refinement on more of
 the same (control), refines the posterior (refined_vi), and prints the test
