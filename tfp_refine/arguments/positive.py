@@ -1,4 +1,4 @@
-"""Positive numbers as arguments."""
+"""Numbers as arguments."""
 
 import math
 import numbers
@@ -17,16 +17,9 @@ def positive(name, value):
     Raises:
         ValueError: If it is something else.
     """
-    if (
-        not isinstance(value, numbers.Real)
-        or isinstance(value, bool)
-        or not 0 < value < math.inf
-    ):
-        raise ValueError(
-            f"`{name}` must be a positive finite number. "
-            f"Received: {name}={value!r}"
-        )
-    return float(value)
+    return _number(
+        name, value, "a positive finite number", lambda v: 0 < v < math.inf
+    )
 
 
 def not_negative(name, value):
@@ -42,16 +35,12 @@ def not_negative(name, value):
     Raises:
         ValueError: If it is something else.
     """
-    if (
-        not isinstance(value, numbers.Real)
-        or isinstance(value, bool)
-        or not 0 <= value < math.inf
-    ):
-        raise ValueError(
-            f"`{name}` must be a finite number, not negative. "
-            f"Received: {name}={value!r}"
-        )
-    return float(value)
+    return _number(
+        name,
+        value,
+        "a finite number, not negative",
+        lambda v: 0 <= v < math.inf,
+    )
 
 
 def proportion(name, value, one=True):
@@ -68,17 +57,12 @@ def proportion(name, value, one=True):
     Raises:
         ValueError: If it is something else.
     """
-    if (
-        not isinstance(value, numbers.Real)
-        or isinstance(value, bool)
-        or not 0 < value <= 1
-        or (value == 1 and not one)
-    ):
-        raise ValueError(
-            f"`{name}` must be in (0, 1{']' if one else ')'}. "
-            f"Received: {name}={value!r}"
-        )
-    return float(value)
+    return _number(
+        name,
+        value,
+        "in (0, 1]" if one else "in (0, 1)",
+        lambda v: 0 < v < 1 or (one and v == 1),
+    )
 
 
 def positive_integer(name, value):
@@ -103,3 +87,16 @@ def positive_integer(name, value):
             f"`{name}` must be a positive integer. Received: {name}={value!r}"
         )
     return int(value)
+
+
+def _number(name, value, wanted, is_allowed):
+    """Checks a number; `is_allowed` must be false for NaN."""
+    if (
+        not isinstance(value, numbers.Real)
+        or isinstance(value, bool)
+        or not is_allowed(value)
+    ):
+        raise ValueError(
+            f"`{name}` must be {wanted}. Received: {name}={value!r}"
+        )
+    return float(value)
