@@ -10,6 +10,7 @@ if _keras.backend.backend() != "tensorflow":
     )
 
 from tfp_refine import arguments
+from tfp_refine import bijectors
 from tfp_refine import datasets
 from tfp_refine import layers
 from tfp_refine import losses
@@ -31,6 +32,7 @@ __all__ = [
     "RefinementCallback",
     "__version__",
     "arguments",
+    "bijectors",
     "datasets",
     "layers",
     "losses",

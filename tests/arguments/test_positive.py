@@ -32,6 +32,39 @@ def test_other_values_are_no_positive_integers(value):
         arguments.positive_integer("steps", value)
 
 
+@pytest.mark.parametrize("value", [0, 1, np.int32(7), np.uint8(0), 10**12])
+def test_integers_that_are_not_negative_become_ints(value):
+    checked = arguments.not_negative_integer("num_flows", value)
+    assert type(checked) is int
+    assert checked == value
+
+
+@pytest.mark.parametrize(
+    "value", [-1, np.int32(-7), 0.0, False, "0", None, np.array([0])]
+)
+def test_negative_integers_are_refused(value):
+    with pytest.raises(
+        ValueError, match="`num_flows` .*integer, not negative. Received"
+    ):
+        arguments.not_negative_integer("num_flows", value)
+
+
+@pytest.mark.parametrize("value", [0, -1, -2.5, 1e300, np.float32(2)])
+def test_finite_numbers_become_floats(value):
+    checked = arguments.finite("loc", value)
+    assert type(checked) is float
+    assert checked == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [float("nan"), float("inf"), -np.inf, np.float32("inf"), "1", None, True],
+)
+def test_what_is_not_finite_is_refused(value):
+    with pytest.raises(ValueError, match="`loc` .*finite number. Received"):
+        arguments.finite("loc", value)
+
+
 @pytest.mark.parametrize("value", [1e-300, 0.5, np.float32(0.25), 1, 1.0])
 def test_proportions_come_back_as_floats(value):
     found = arguments.proportion("alpha", value)

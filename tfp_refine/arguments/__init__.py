@@ -1,14 +1,20 @@
 """Checks of arguments that many functions take."""
 
 from tfp_refine.arguments.image_shape import image_shape
+from tfp_refine.arguments.one_of import one_of
+from tfp_refine.arguments.positive import finite
 from tfp_refine.arguments.positive import not_negative
+from tfp_refine.arguments.positive import not_negative_integer
 from tfp_refine.arguments.positive import positive
 from tfp_refine.arguments.positive import positive_integer
 from tfp_refine.arguments.positive import proportion
 
 __all__ = [
+    "finite",
     "image_shape",
     "not_negative",
+    "not_negative_integer",
+    "one_of",
     "positive",
     "positive_integer",
     "proportion",

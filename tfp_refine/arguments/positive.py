@@ -78,13 +78,49 @@ def positive_integer(name, value):
     Raises:
         ValueError: If it is something else.
     """
+    return _integer(name, value, 1, "a positive integer")
+
+
+def not_negative_integer(name, value):
+    """Checks that an argument is an integer, zero or positive.
+
+    Args:
+        name: Name of the argument, for the error.
+        value: What came.
+
+    Returns:
+        value: As an int.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    return _integer(name, value, 0, "an integer, not negative")
+
+
+def finite(name, value):
+    """Checks that an argument is a finite number.
+
+    Args:
+        name: Name of the argument, for the error.
+        value: What came.
+
+    Returns:
+        value: As a float.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    return _number(name, value, "a finite number", math.isfinite)
+
+
+def _integer(name, value, least, wanted):
     if (
         not isinstance(value, numbers.Integral)
         or isinstance(value, bool)
-        or value < 1
+        or value < least
     ):
         raise ValueError(
-            f"`{name}` must be a positive integer. Received: {name}={value!r}"
+            f"`{name}` must be {wanted}. Received: {name}={value!r}"
         )
     return int(value)
 

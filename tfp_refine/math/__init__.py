@@ -2,9 +2,13 @@
 
 from tfp_refine.math import auxiliary
 from tfp_refine.math import collapsed
+from tfp_refine.math import gated_coupling
 from tfp_refine.math import gaussian
 from tfp_refine.math import log_uniform
 from tfp_refine.math import low_rank
+from tfp_refine.math import multiplicative
+from tfp_refine.math import planar_flow
+from tfp_refine.math import radial_flow
 from tfp_refine.math import scale_mixture
 from tfp_refine.math import softplus
 from tfp_refine.math import variance_schedule
@@ -12,9 +16,13 @@ from tfp_refine.math import variance_schedule
 __all__ = [
     "auxiliary",
     "collapsed",
+    "gated_coupling",
     "gaussian",
     "log_uniform",
     "low_rank",
+    "multiplicative",
+    "planar_flow",
+    "radial_flow",
     "scale_mixture",
     "softplus",
     "variance_schedule",

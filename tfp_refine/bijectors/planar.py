@@ -1,0 +1,53 @@
+"""The planar flow as a bijector."""
+
+from tfp_refine.bijectors import flow
+from tfp_refine.math import planar_flow
+
+_EVENT_NDIMS = {"u": 1, "w": 1, "b": 0}
+
+
+class Planar(flow.Flow):
+    """Moves points along a direction, by how they lie to a plane.
+
+    `y = x + u_hat tanh(w.x + b)`, where `u_hat` is `u` with its part along `w`
+    changed so that `w.u_hat > -1`: invertible for any parameters. The inverse
+    has no closed form; it is found by a search, to rounding.
+
+    Args:
+        u: Direction, `[..., D]`.
+        w: Normal of the plane, `[..., D]`.
+        b: Offset of the plane, `[...]`.
+        validate_args: As in `tfp.bijectors.Bijector`.
+        name: Name of the bijector.
+
+    Raises:
+        ValueError: If a parameter has too few axes, or another dtype.
+
+    Example:
+
+    ```python
+    flow = tfp_refine.bijectors.Planar([1.0, 0.5], [2.0, 0.0], 0.1)
+    distribution = tfp.distributions.TransformedDistribution(
+        tfp.distributions.MultivariateNormalDiag([0.0, 0.0]), flow
+    )
+    ```
+
+    Reference:
+        - [Rezende and Mohamed, 2015](https://arxiv.org/abs/1505.05770)
+    """
+
+    def __init__(self, u, w, b, validate_args=False, name="planar"):
+        super().__init__(_EVENT_NDIMS, dict(locals()))
+
+    @classmethod
+    def _parameter_properties(cls, dtype):
+        return flow.parameter_properties(_EVENT_NDIMS)
+
+    def _forward(self, x):
+        return planar_flow.forward(x, *self._tensors())[0]
+
+    def _inverse(self, y):
+        return planar_flow.inverse(y, *self._tensors())
+
+    def _forward_log_det_jacobian(self, x):
+        return planar_flow.forward(x, *self._tensors())[1]

@@ -1,0 +1,55 @@
+"""The radial flow as a bijector."""
+
+from tfp_refine.bijectors import flow
+from tfp_refine.math import radial_flow
+
+_EVENT_NDIMS = {"x0": 1, "alpha_prime": 0, "beta_prime": 0}
+
+
+class Radial(flow.Flow):
+    """Moves points towards a center, or away from it.
+
+    `y = x + beta (x - x0) / (alpha + |x - x0|)`, with `alpha =
+    softplus(alpha_prime)` and `beta = softplus(beta_prime) - alpha`: invertible
+    for any parameters, the identity where `beta_prime` is `alpha_prime`.
+
+    Args:
+        x0: Center, `[..., D]`.
+        alpha_prime: Raw parameter, `[...]`.
+        beta_prime: Raw parameter, `[...]`.
+        validate_args: As in `tfp.bijectors.Bijector`.
+        name: Name of the bijector.
+
+    Raises:
+        ValueError: If a parameter has too few axes, or another dtype.
+
+    Example:
+
+    ```python
+    flow = tfp_refine.bijectors.Radial([0.0, 0.0], -1.0, 2.0)
+    distribution = tfp.distributions.TransformedDistribution(
+        tfp.distributions.MultivariateNormalDiag([0.0, 0.0]), flow
+    )
+    ```
+
+    Reference:
+        - [Rezende and Mohamed, 2015](https://arxiv.org/abs/1505.05770)
+    """
+
+    def __init__(
+        self, x0, alpha_prime, beta_prime, validate_args=False, name="radial"
+    ):
+        super().__init__(_EVENT_NDIMS, dict(locals()))
+
+    @classmethod
+    def _parameter_properties(cls, dtype):
+        return flow.parameter_properties(_EVENT_NDIMS)
+
+    def _forward(self, x):
+        return radial_flow.forward(x, *self._tensors())[0]
+
+    def _inverse(self, y):
+        return radial_flow.inverse(y, *self._tensors())
+
+    def _forward_log_det_jacobian(self, x):
+        return radial_flow.forward(x, *self._tensors())[1]
