@@ -70,11 +70,7 @@ def predict(
             "`predict` needs a keras.Model or an ensemble. "
             f"Received: {type(model_or_ensemble).__name__}"
         )
-    if not model_or_ensemble.built:
-        raise ValueError(
-            f"The model '{model_or_ensemble.name}' is not built: call it on "
-            "data, or `build` it, first."
-        )
+    stateless.arrays.check_built(model_or_ensemble)
     forward, predictor = _compiled(model_or_ensemble, bool(sample))
     return predictor(
         x, None, forward.other_values(), num_samples, seed, batch_size

@@ -76,6 +76,22 @@ def inputs(x):
     return x
 
 
+def check_built(model):
+    """Checks that a model has its weights.
+
+    Args:
+        model: `keras.Model` (or layer).
+
+    Raises:
+        ValueError: If it has not.
+    """
+    if not model.built:
+        raise ValueError(
+            f"The model '{model.name}' is not built: call it on data, or "
+            "`build` it, first."
+        )
+
+
 def check_fits(model, x):
     """Checks that a model with known inputs can be called on `x`.
 

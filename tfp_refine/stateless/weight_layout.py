@@ -4,6 +4,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine.stateless import arrays
+
 
 class WeightLayout:
     """Order and shapes in which a model's variational weights are flattened.
@@ -172,11 +174,7 @@ def variational_weights(model):
         raise ValueError(
             f"A model must be a keras.Model. Received: {type(model).__name__}"
         )
-    if not model.built:
-        raise ValueError(
-            f"The model '{model.name}' is not built: call it on data, or "
-            "`build` it, first."
-        )
+    arrays.check_built(model)
     weights, seen = [], set()
     for layer in model._flatten_layers():
         for weight in getattr(layer, "variational_weights", ()):

@@ -1,0 +1,113 @@
+"""Adversarial perturbations by the fast gradient sign method."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfp_refine import arguments
+from tfp_refine import stateless
+
+
+def fast_gradient_sign(
+    model,
+    x,
+    y,
+    num_samples=10,
+    seed=None,
+    *,
+    loss=None,
+    batch_size=256,
+):
+    """Computes in which direction each input hurts a model most.
+
+    The perturbed inputs are `x + epsilon * sign`. The gradient is that of the
+    negative log likelihood, averaged over draws of the weights: an attack on
+    the model as a whole, not on one draw.
+
+    Args:
+        model: Built `keras.Model`, with or without variational layers.
+        x: Inputs, one tensor, `[N, ...]`.
+        y: Targets, one tensor, `[N, ...]`.
+        num_samples: Draws of the weights. Defaults to `10`.
+        seed: Integer that fixes the draws; fresh ones if `None`.
+        loss: Negative log likelihood: a Keras loss, its name or a callable
+            `(y_true, y_pred)`; the loss that the model was compiled with if
+            `None`.
+        batch_size: Examples computed at a time. Defaults to `256`.
+
+    Returns:
+        signs: -1, 0 or 1, a `numpy` array of the shape of `x`.
+
+    Raises:
+        ValueError: If an argument is invalid, or data and model do not fit.
+
+    Example:
+
+    ```python
+    signs = tfp_refine.prediction.fast_gradient_sign(model, x, y)
+    draws = tfp_refine.predict(model, x + 0.1 * signs)
+    ```
+
+    Reference:
+        - [Goodfellow et al., 2015](https://arxiv.org/abs/1412.6572)
+    """
+    num_samples = arguments.positive_integer("num_samples", num_samples)
+    batch_size = arguments.positive_integer("batch_size", batch_size)
+    seed = stateless.seeds.check(seed)
+    if not isinstance(model, keras.Model):
+        raise ValueError(
+            f"`model` must be a keras.Model. Received: {type(model).__name__}"
+        )
+    stateless.arrays.check_built(model)
+    x, y, num_examples = stateless.arrays.examples(x, y)
+    for name, value in (("x", x), ("y", y)):
+        if not isinstance(value, tf.Tensor):
+            raise ValueError(
+                f"`{name}` must be one tensor. Received: a structure of "
+                f"{len(keras.tree.flatten(value))}"
+            )
+    stateless.arrays.check_fits(model, x)
+    loss = stateless.example_loss.resolve(model, loss)
+    stateless.example_loss.check_labels(loss, y, model(x[:1]))
+    forward = stateless.Forward(model)
+    keys = tf.constant(
+        [stateless.seeds.key(seed, sample) for sample in range(num_samples)],
+        tf.int64,
+    )
+
+    def gradient_sign(x, y, others, keys, block):
+        def add(sample, total):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                outputs = forward(x, None, others, keys[sample], block)
+                nll = stateless.example_loss.negative_log_likelihood(
+                    loss, y, outputs
+                )
+            return sample + 1, total + tape.gradient(
+                nll, x, unconnected_gradients="zero"
+            )
+
+        _, total = tf.while_loop(
+            lambda sample, _: sample < num_samples,
+            add,
+            (tf.constant(0), tf.zeros_like(x)),
+            parallel_iterations=1,
+        )
+        return tf.sign(total)
+
+    program = stateless.Program(
+        gradient_sign, varying=(True, True, False, False, False)
+    )
+    signs = []
+    for block, begin in enumerate(range(0, num_examples, batch_size)):
+        rows = slice(begin, begin + batch_size)
+        signs.append(
+            program(
+                x[rows],
+                y[rows],
+                forward.other_values(),
+                keys,
+                tf.constant(block, tf.int64),
+            ).numpy()
+        )
+    return np.concatenate(signs)
