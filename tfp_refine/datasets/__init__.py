@@ -2,6 +2,7 @@
 
 from tfp_refine.datasets.augmentation import crop_and_flip
 from tfp_refine.datasets.batches import training_batches
+from tfp_refine.datasets.class_split import split_classes
 from tfp_refine.datasets.corruptions import CORRUPTIONS
 from tfp_refine.datasets.corruptions import corrupt_images
 from tfp_refine.datasets.flipped_pixels import flip_pixels
@@ -34,6 +35,7 @@ __all__ = [
     "load_uci",
     "match_images",
     "rotate_images",
+    "split_classes",
     "standardize_pixels",
     "standardized_images",
     "train_test_split",
