@@ -1,22 +1,30 @@
 """Figures of records; needs matplotlib, the extra `plot`."""
 
+from tfp_refine.plotting.attack_curves import attack_curves
 from tfp_refine.plotting.densities import densities
 from tfp_refine.plotting.depth_sweep import depth_sweep
 from tfp_refine.plotting.elbo_staircase import elbo_staircase
+from tfp_refine.plotting.entropy_cdf import entropy_cdf
 from tfp_refine.plotting.entropy_histogram import entropy_histogram
 from tfp_refine.plotting.learning_curves import learning_curves
+from tfp_refine.plotting.memorization import memorization
 from tfp_refine.plotting.posterior_scatter import posterior_scatter
+from tfp_refine.plotting.predictive_bands import predictive_bands
 from tfp_refine.plotting.pruning_curve import pruning_curve
 from tfp_refine.plotting.reliability_diagram import reliability_diagram
 from tfp_refine.plotting.rotated_digit import rotated_digit
 
 __all__ = [
+    "attack_curves",
     "densities",
     "depth_sweep",
     "elbo_staircase",
+    "entropy_cdf",
     "entropy_histogram",
     "learning_curves",
+    "memorization",
     "posterior_scatter",
+    "predictive_bands",
     "pruning_curve",
     "reliability_diagram",
     "rotated_digit",
