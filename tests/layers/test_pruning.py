@@ -389,10 +389,27 @@ def test_a_layer_that_is_not_built_is_refused(function):
 def test_a_kernel_that_is_a_point_estimate_is_refused(function):
     layer = make(kernel_posterior=None)
     before = layer_case.values(layer.weights)
-    with pytest.raises(ValueError, match="its kernel have a posterior"):
+    with pytest.raises(
+        ValueError, match="its kernel have a Gaussian posterior"
+    ):
         FUNCTIONS[function](layer)
     for old, new in zip(before, layer.weights, strict=True):
         np.testing.assert_array_equal(new, old)
+
+
+@every_function
+def test_a_kernel_with_random_multipliers_is_refused(function):
+    layer = layers.DenseMNF(4, num_train_examples=50, name="mnf")
+    layer.build((None, 3))
+    before = layer_case.values(layer.weights)
+    with pytest.raises(ValueError, match="'mnf' .* a Gaussian posterior"):
+        FUNCTIONS[function](layer)
+    for old, new in zip(before, layer.weights, strict=True):
+        np.testing.assert_array_equal(new, old)
+    # Without them it is like others.
+    plain = layers.DenseMNF(4, flow_length=0, num_train_examples=50)
+    plain.build((None, 3))
+    FUNCTIONS[function](plain)
 
 
 @pytest.mark.parametrize(

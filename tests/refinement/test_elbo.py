@@ -1,6 +1,11 @@
+import keras
+import numpy as np
 import pytest
 
+from tests.support import layer_case
 from tests.support import linear_gaussian
+from tfp_refine import layers
+from tfp_refine import losses
 from tfp_refine import refinement
 
 
@@ -41,3 +46,53 @@ def test_elbo_needs_draws():
     problem = linear_gaussian.LinearGaussian()
     with pytest.raises(ValueError, match="num_samples"):
         refinement.elbo(problem.model(), problem.x, problem.y, num_samples=0)
+
+
+def random_divergence(**arguments):
+    """Returns a model whose likelihood is known, but not its divergence."""
+    inputs = keras.Input((3,))
+    layer = layers.DenseMNF(
+        2,
+        num_train_examples=4,
+        seed=1,
+        flow_length=1,
+        auxiliary_flow_length=1,
+        bias_posterior=None,
+        **arguments,
+    )
+    model = keras.Model(inputs, layer(inputs))
+    model.compile(loss=losses.GaussianNLL(1.0))
+    layer_case.spread(layer)
+    return model, np.zeros([4, 3], "float32"), np.zeros([4, 2], "float32")
+
+
+def test_elbo_averages_a_random_divergence(monkeypatch):
+    model, x, y = random_divergence()
+    (weight,) = model.layers[-1].variational_weights
+    draws = []
+    kl = weight.kl
+    monkeypatch.setattr(
+        weight, "kl", lambda **k: draws.append(float(kl(**k))) or draws[-1]
+    )
+    log_likelihood = -4.0 * np.log(2.0 * np.pi)
+    for num_samples in (1, 20):
+        draws.clear()
+        found = refinement.elbo(model, x, y, num_samples=num_samples, seed=1)
+        assert len(set(draws)) == len(draws) == num_samples
+        np.testing.assert_allclose(
+            found, log_likelihood - np.mean(draws), rtol=1e-5
+        )
+
+
+def test_elbo_averages_a_random_divergence_from_the_marginal_prior():
+    model, x, y = random_divergence(kernel_regularizer="collapsed_mean_kl")
+    first, second, other, collapsed = (
+        refinement.elbo(
+            model, x, y, marginal_prior=marginal, num_samples=3, seed=seed
+        )
+        for marginal, seed in ((True, 1), (True, 1), (True, 2), (False, 1))
+    )
+    assert first == second
+    assert first != other
+    # The collapsed bound also pays for the means.
+    assert first > collapsed

@@ -5,6 +5,9 @@ import inspect
 import keras
 import numpy as np
 
+from tfp_refine import stateless
+from tfp_refine.math import softplus
+
 NUM_TRAIN_EXAMPLES = 50
 
 # Arguments of Keras' layers that have no meaning for a random kernel.
@@ -25,10 +28,12 @@ class LayerCase:
             that returns a new layer.
         input_shape: Shape of an input example.
         reference: Class of the deterministic Keras layer.
+        refused: Arguments of its bases that the layer does not take.
     """
 
-    def __init__(self, make_layer, input_shape, reference):
+    def __init__(self, make_layer, input_shape, reference, refused=()):
         self._make_layer = make_layer
+        self._refused = set(refused)
         self.input_shape = tuple(input_shape)
         self.reference = reference
 
@@ -48,7 +53,8 @@ class LayerCase:
 
     def arguments(self):
         """Returns the names of all arguments of the layer, Keras' own aside."""
-        return {self._name(n) for n in init_arguments(type(self.make()))}
+        names = init_arguments(type(self.make())) - self._refused
+        return {self._name(name) for name in names}
 
     def _name(self, name):
         """Returns what the layer calls an argument of the others."""
@@ -78,7 +84,10 @@ class LayerCase:
         twin = self.reference.from_config(config)
         if layer.built:
             twin.build((None, *self.input_shape))
-            twin.kernel.assign(layer.kernel)
+            means = {
+                w.name: w.mean("float32") for w in layer.variational_weights
+            }
+            twin.kernel.assign(means.get("kernel", layer.kernel))
             if layer.bias is not None:
                 twin.bias.assign(layer.bias)
         return twin
@@ -106,11 +115,29 @@ def spread(layer):
     """Assigns random means and scales of order one, and returns `layer`."""
     rng = np.random.default_rng(8)
     for weight in layer.variational_weights:
-        weight.assign(
+        assign(
+            weight,
             loc=rng.normal(size=weight.loc.shape),
             scale=rng.uniform(0.5, 1.0, size=weight.loc.shape),
         )
+        # Of flows.
+        for variable in weight.scale_weights[1:]:
+            variable.assign(0.7 * rng.normal(size=variable.shape))
     return layer
+
+
+def assign(weight, loc, scale):
+    """Sets means and scales; those given multipliers, if there are any."""
+    weight.loc.assign(loc)
+    weight.untransformed_scale.assign(
+        softplus.inverse(keras.ops.cast(scale, weight.loc.dtype))
+    )
+
+
+def reseeded_losses(layer):
+    """Returns losses, which are random ones of always the same draw."""
+    stateless.seeds.reseed(layer, 3)
+    return layer.losses
 
 
 def total(losses):

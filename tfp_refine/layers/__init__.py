@@ -6,6 +6,7 @@ from tfp_refine.layers.conv2d_flipout import Conv2DFlipout
 from tfp_refine.layers.conv2d_local_reparameterization import (
     Conv2DLocalReparameterization,
 )
+from tfp_refine.layers.conv2d_mnf import Conv2DMNF
 from tfp_refine.layers.conv2d_reparameterization import Conv2DReparameterization
 from tfp_refine.layers.conv2d_transpose_flipout import Conv2DTransposeFlipout
 from tfp_refine.layers.conv3d_flipout import Conv3DFlipout
@@ -14,6 +15,7 @@ from tfp_refine.layers.dense_flipout import DenseFlipout
 from tfp_refine.layers.dense_local_reparameterization import (
     DenseLocalReparameterization,
 )
+from tfp_refine.layers.dense_mnf import DenseMNF
 from tfp_refine.layers.dense_reparameterization import DenseReparameterization
 from tfp_refine.layers.depthwise_conv2d_flipout import DepthwiseConv2DFlipout
 from tfp_refine.layers.fixed_variance_posterior import FixedVariancePosterior
@@ -33,12 +35,14 @@ __all__ = [
     "Conv1DReparameterization",
     "Conv2DFlipout",
     "Conv2DLocalReparameterization",
+    "Conv2DMNF",
     "Conv2DReparameterization",
     "Conv2DTransposeFlipout",
     "Conv3DFlipout",
     "Conv3DReparameterization",
     "DenseFlipout",
     "DenseLocalReparameterization",
+    "DenseMNF",
     "DenseReparameterization",
     "DepthwiseConv2DFlipout",
     "FixedVariancePosterior",

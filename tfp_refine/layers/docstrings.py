@@ -95,6 +95,50 @@ def _conv(keras_layer, names):
         Of the same layout, as `keras.layers.{keras_layer.__name__}`."""
 
 
+_FLOW = """\
+        flow_length: Steps of the normalizing flow of the multipliers. `0`: no
+            multipliers, but the mean-field posterior, as in
+            `{plain}`. Defaults to `2`.
+        flow_units: Hidden units of each step. Defaults to `50`.
+        auxiliary_flow_length: Steps of the flow of `r(z|W)`, which makes the
+            bound on the KL divergence tighter; may be `0`. Defaults to `2`.
+        auxiliary_flow_units: Hidden units of each of them. Defaults to `100`.
+        masks: `"random"`, a coupling of coordinates drawn at each use, or
+            `"alternating"`. A single {multiplied} leaves nothing to couple:
+            then the flows are planar, and this and the units have no effect.
+        auxiliary: What `r(z|W)` makes of its statistic of the weights:
+            `"log_precision"`, an affine function for the mean and the log
+            precision each, which starts where `q(z)` does; or `"paper"`, a
+            linear one for the mean and a sigmoid for the scale. Defaults to
+            `"log_precision"`.
+        log_var_init: Initial log variance of the weights given the
+            multipliers, and of the biases. Defaults to `-9.0`.
+        z_var_init: Initial variance of the multipliers before their flow, about
+            means near 1. Defaults to `0.01`.
+        max_std: Largest standard deviation that weights have in the outputs; in
+            the KL divergence they have their own. Defaults to `None`, any.
+{inference}\
+"""
+_INFERENCE = """\
+        inference_estimator: `"local_reparameterization"`, or
+            `"reparameterization"`: out of training all positions and examples
+            share one draw of the weights. Defaults to the first.
+"""
+
+
+def _with_flow(documented, plain, multiplied, inference=""):
+    """Documents the arguments of a layer with a multiplicative flow."""
+    posterior = documented.index("        kernel_posterior:")
+    bias = documented.index("        bias_posterior:")
+    end = documented.index("        num_train_examples:")
+    return (
+        documented[:posterior]
+        + _FLOW.format(plain=plain, multiplied=multiplied, inference=inference)
+        + "        bias_posterior: Posterior family of the bias. Defaults to\n"
+        "            mean field.\n" + documented[max(bias, end) :]
+    )
+
+
 _KL_ERRORS = """\
     Raises:
         ValueError: If an argument is invalid; and at the first use of `losses`
@@ -110,5 +154,20 @@ def expand(layer):
         if "{conv}" in layer.__doc__:
             layer.__doc__ = layer.__doc__.replace(
                 "    {conv}", _conv(layer.keras_layer, layer.map_arguments)
+            )
+        if "{mnf_dense}" in layer.__doc__:
+            layer.__doc__ = layer.__doc__.replace(
+                "    {mnf_dense}",
+                _with_flow(_DENSE, "DenseLocalReparameterization", "input"),
+            )
+        if "{mnf_conv}" in layer.__doc__:
+            layer.__doc__ = layer.__doc__.replace(
+                "    {mnf_conv}",
+                _with_flow(
+                    _conv(layer.keras_layer, layer.map_arguments),
+                    "Conv2DLocalReparameterization",
+                    "filter",
+                    _INFERENCE,
+                ),
             )
     return layer

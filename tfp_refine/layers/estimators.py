@@ -40,13 +40,25 @@ class LocalReparameterization:
 
     def sample_outputs(self, inputs):
         """Computes pre-activations with noise of their own each."""
-        outputs = _with_correlations(self, inputs, self.mean_outputs(inputs))
+        means = self.mean_outputs(inputs)
+        return self.add_noise(inputs, _with_correlations(self, inputs, means))
+
+    def add_noise(self, inputs, outputs):
+        """Adds noise with the variance that the weights' noise makes.
+
+        Args:
+            inputs: Inputs of the layer.
+            outputs: Means of the pre-activations.
+
+        Returns:
+            outputs: Draws of the pre-activations.
+        """
         # float16 overflows at x = 256 and underflows at a scale of 2e-4.
         dtype = (
             "float32" if self.compute_dtype == "float16" else self.compute_dtype
         )
         variance = 0.0
-        kernel_variance = self._weight_tensors["kernel"].variance(dtype)
+        kernel_variance = self.kernel_variance(dtype)
         if kernel_variance is not None:
             squared = keras.ops.square(keras.ops.cast(inputs, dtype))
             variance = self.apply_kernel(squared, kernel_variance)
@@ -61,6 +73,10 @@ class LocalReparameterization:
             keras.ops.shape(outputs), dtype, self.seed_generator
         )
         return outputs + keras.ops.cast(scale * noise, self.compute_dtype)
+
+    def kernel_variance(self, dtype):
+        """Returns the kernel's variance; `None` for a point estimate."""
+        return self._weight_tensors["kernel"].variance(dtype)
 
 
 class Flipout:

@@ -27,7 +27,7 @@ class PrunableUnits:
 
         Raises:
             ValueError: If the layer is not built, or the kernel has no
-                posterior or no prior.
+                Gaussian posterior or no prior.
         """
         kernel = self._kernel_with_posterior()
         weights = [(kernel, self.unit_axes)]
@@ -55,7 +55,7 @@ class PrunableUnits:
 
         Raises:
             ValueError: If the layer is not built, or the kernel has no
-                posterior.
+                Gaussian posterior.
         """
         kernel = self._kernel_with_posterior()
         ratio = np.asarray(kernel.loc) / np.asarray(kernel.scale)
@@ -115,9 +115,9 @@ class PrunableUnits:
 
     def _kernel_with_posterior(self):
         for weight in self.variational_weights:
-            if weight.name == "kernel":
+            if weight.name == "kernel" and weight.is_gaussian:
                 return weight
         raise ValueError(
             f"The layer '{self.name}' must be built, and its kernel have a "
-            "posterior."
+            "Gaussian posterior."
         )

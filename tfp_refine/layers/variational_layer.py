@@ -80,8 +80,9 @@ class VariationalLayer(pruning.PrunableUnits, keras.layers.Layer):
         if not regularizers.is_kl(regularizer):
             raise ValueError(
                 f"`{name}_regularizer` must be a KL regularizer (or None) for "
-                f"a {name} with a posterior; set {name}_posterior=None to "
-                "train a point estimate with a Keras regularizer. "
+                f"a {name} with a posterior. To train a point estimate with a "
+                f"Keras regularizer, set {name}_posterior=None, in a layer "
+                "that has this argument. "
                 f"Received: {name}_regularizer={regularizer}"
             )
         if regularizer.needs_draw and not self.draws_weights:
@@ -241,13 +242,17 @@ class VariationalLayer(pruning.PrunableUnits, keras.layers.Layer):
         )
 
     def call(self, inputs, sample=None):
+        return self._call(inputs, sample, self.sample_outputs)
+
+    def _call(self, inputs, sample, sample_outputs):
+        """Calls the layer; `sample_outputs` computes random outputs."""
         for weight in self.variational_weights:
             self._attach_kl(weight)  # `trainable` may have changed
         if sample is None:
             sample = self.sample and not mean_weights.is_active()
         inputs = keras.ops.cast(inputs, self.compute_dtype)
         outputs = (
-            self.sample_outputs(inputs) if sample else self.mean_outputs(inputs)
+            sample_outputs(inputs) if sample else self.mean_outputs(inputs)
         )
         if self.activation is not None:
             outputs = self.activation(outputs)

@@ -60,6 +60,8 @@ class VariationalWeight:
     family = None
     # Whether every positive `scale` is in the family.
     has_free_scales = False
+    # Whether `loc` and `scale` are those of Gaussian marginals.
+    is_gaussian = True
     factor = None
 
     def __init__(self, name, loc, scale_weights=()):
@@ -142,10 +144,18 @@ class VariationalWeight:
         correlation = self.total_correlation()
         return kl if correlation is None else kl + correlation
 
-    def marginal_kl(self):
+    @property
+    def has_random_kl(self):
+        """Whether `kl` is an unbiased estimate, another at each call."""
+        return self.regularizer.needs_draw
+
+    def marginal_kl(self, seed=None):
         """Computes the KL divergence from `prior`, in nats, a scalar.
 
         It is `kl`, but for a prior with parameters that were integrated out.
+
+        Args:
+            seed: As for `kl`.
 
         Returns:
             kl: Scalar.

@@ -24,7 +24,8 @@ def elbo(
 
     `E_q[log p(y | x, w)] - KL(q || p)`, summed over the training set. The
     expectation is an average over draws; the KL divergence is that of the
-    regularizers, whatever `kl_scale` is: exact, but for those that need a draw.
+    regularizers, whatever `kl_scale` is: exact, but for a prior or a posterior
+    that needs draws.
 
     Args:
         model: Built `keras.Model` with variational layers.
@@ -54,11 +55,9 @@ def elbo(
     likelihood = likelihood_lib.Likelihood(model, x, y, loss)
     log_likelihood = _log_likelihood(likelihood, key, num_samples)
     seeds = keras.random.SeedGenerator(key % 2**31)
-    if marginal_prior:
-        kl = sum(float(weight.marginal_kl()) for weight in weights)
-    else:
-        kl = sum(_kl(weight, num_samples, seeds) for weight in weights)
-    return log_likelihood - kl
+    return log_likelihood - sum(
+        _kl(weight, marginal_prior, num_samples, seeds) for weight in weights
+    )
 
 
 def _log_likelihood(likelihood, key, num_samples):
@@ -80,6 +79,7 @@ def _log_likelihood(likelihood, key, num_samples):
     )
 
 
-def _kl(weight, num_samples, seeds):
-    draws = num_samples if weight.regularizer.needs_draw else 1
-    return float(np.mean([weight.kl(seed=seeds) for _ in range(draws)]))
+def _kl(weight, marginal_prior, num_samples, seeds):
+    compute = weight.marginal_kl if marginal_prior else weight.kl
+    draws = num_samples if weight.has_random_kl else 1
+    return float(np.mean([compute(seed=seeds) for _ in range(draws)]))

@@ -1,0 +1,209 @@
+"""Normalizing flows whose parameters are a layer's weights."""
+
+import math
+
+import keras
+import numpy as np
+
+from tfp_refine.layers import noise as random_draws
+from tfp_refine.math import gated_coupling
+from tfp_refine.math import planar_flow
+
+MASKS = ("random", "alternating")
+
+# Initial shift: points near one, as multipliers are, stay there.
+_SHIFT = 1.0
+# Gates of 0.88 to start from.
+_GATE_BIAS = 2.0
+# Of `w.u`, with which a planar flow moves nothing.
+_IDENTITY = math.log(math.e - 1.0)
+# Spread of the initial shifts and gates, for hidden units of order one.
+_SPREAD = 0.1
+
+
+class Initializers:
+    """Initial values of flows, from a seed.
+
+    Args:
+        seed: Integer, or `None` for fresh ones.
+    """
+
+    def __init__(self, seed=None):
+        self._seed = seed
+        self._count = 0
+
+    def normal(self, stddev, mean=0.0):
+        """Returns an initializer of Gaussian numbers, another at each call."""
+        seed = None
+        if self._seed is not None:
+            sequence = np.random.SeedSequence([self._seed % 2**32, self._count])
+            seed = int(sequence.generate_state(1)[0]) % (2**31 - 1)
+        self._count += 1
+        return keras.initializers.RandomNormal(mean, stddev, seed=seed)
+
+
+class CouplingFlow:
+    """A chain of gated couplings, with masks that are drawn or alternate.
+
+    Args:
+        add_weight: The `add_weight` method of the layer that owns the weights.
+        name: Prefix of their names.
+        size: `D`, 2 or more.
+        length: Number of steps, 1 or more.
+        units: Hidden units of each step.
+        masks: "random", which gives each point masks of its own, or
+            "alternating".
+        initializers: `Initializers`.
+
+    Attributes:
+        weights: List of `keras.Variable`.
+    """
+
+    def __init__(
+        self, add_weight, name, size, length, units, masks, initializers
+    ):
+        self._size, self._length, self._masks = size, length, masks
+        output_bias = np.stack(
+            [np.full(size, _SHIFT), np.full(size, _GATE_BIAS)]
+        )
+        self.weights = [
+            add_weight(
+                name=f"{name}_hidden_kernel",
+                shape=(length, size, units),
+                initializer=initializers.normal(size**-0.5),
+            ),
+            add_weight(
+                name=f"{name}_hidden_bias",
+                shape=(length, units),
+                initializer="zeros",
+            ),
+            add_weight(
+                name=f"{name}_output_kernel",
+                shape=(length, 2, units, size),
+                initializer=initializers.normal(_SPREAD * units**-0.5),
+            ),
+            add_weight(
+                name=f"{name}_output_bias",
+                shape=(length, 2, size),
+                initializer=lambda shape, dtype: keras.ops.broadcast_to(
+                    keras.ops.cast(output_bias, dtype), shape
+                ),
+            ),
+        ]
+
+    def draw_masks(self, batch_shape, dtype, seed):
+        """Draws the masks of a call.
+
+        Args:
+            batch_shape: Shape of the batch of points.
+            dtype: Floating dtype.
+            seed: `keras.random.SeedGenerator`.
+
+        Returns:
+            masks: `[length, *batch_shape, D]`, or broadcastable to it.
+        """
+        if self._masks == "alternating":
+            ones = (1,) * len(batch_shape)
+            masks = (
+                np.arange(self._size) + np.arange(self._length)[:, None]
+            ) % 2
+            return keras.ops.cast(
+                masks.reshape((self._length, *ones, self._size)), dtype
+            )
+        shape = (self._length, *batch_shape, self._size)
+        return 0.5 * (1.0 + random_draws.random_signs(shape, dtype, seed))
+
+    def __call__(self, z, masks):
+        """Moves points.
+
+        Args:
+            z: `[..., D]`.
+            masks: What `draw_masks` returned.
+
+        Returns:
+            z: `[..., D]`.
+            log_det: Nats, `[...]`.
+        """
+        hidden_kernel, hidden_bias, output_kernel, output_bias = map(
+            keras.ops.convert_to_tensor, self.weights
+        )
+        total = 0.0
+        for step in range(self._length):
+            network = gated_coupling.Network(
+                hidden_kernel[step],
+                hidden_bias[step],
+                output_kernel[step, 0],
+                output_bias[step, 0],
+                output_kernel[step, 1],
+                output_bias[step, 1],
+            )
+            z, log_det = gated_coupling.forward(z, masks[step], network)
+            total = total + log_det
+        return z, total
+
+
+class PlanarFlow:
+    """A chain of planar flows: what a single coordinate can have.
+
+    Args:
+        add_weight: As for `CouplingFlow`.
+        name: As for `CouplingFlow`.
+        size: `D`.
+        length: Number of steps, 1 or more.
+        initializers: `Initializers`.
+
+    Attributes:
+        weights: List of `keras.Variable`.
+    """
+
+    def __init__(self, add_weight, name, size, length, initializers):
+        self._length = length
+        self.weights = [
+            add_weight(
+                name=f"{name}_{parameter}",
+                shape=(length, size),
+                initializer=initializers.normal(
+                    _SPREAD, mean=mean * size**-0.5
+                ),
+            )
+            for parameter, mean in (("u", _IDENTITY), ("w", 1.0))
+        ]
+        self.weights.append(
+            add_weight(name=f"{name}_b", shape=(length,), initializer="zeros")
+        )
+
+    def draw_masks(self, batch_shape, dtype, seed):
+        """Returns `None`: there are none."""
+
+    def __call__(self, z, masks=None):
+        """Moves points, as `CouplingFlow` does."""
+        u, w, b = map(keras.ops.convert_to_tensor, self.weights)
+        total = 0.0
+        for step in range(self._length):
+            z, log_det = planar_flow.forward(z, u[step], w[step], b[step])
+            total = total + log_det
+        return z, total
+
+
+def build(add_weight, name, size, length, units, masks, initializers):
+    """Creates a flow: of couplings, or planar for a single coordinate.
+
+    Args:
+        add_weight: As for `CouplingFlow`.
+        name: As for `CouplingFlow`.
+        size: `D`.
+        length: Number of steps.
+        units: As for `CouplingFlow`.
+        masks: As for `CouplingFlow`.
+        initializers: As for `CouplingFlow`.
+
+    Returns:
+        flow: `CouplingFlow` or `PlanarFlow`; `None` without steps.
+    """
+    if length == 0:
+        return None
+    if size == 1:
+        return PlanarFlow(add_weight, name, size, length, initializers)
+    return CouplingFlow(
+        add_weight, name, size, length, units, masks, initializers
+    )

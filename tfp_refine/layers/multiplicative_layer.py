@@ -1,0 +1,142 @@
+"""What the layers with multiplicative normalizing flows share."""
+
+import math
+
+import keras
+
+from tfp_refine import arguments
+from tfp_refine.layers import estimators
+from tfp_refine.layers import flow_weights
+from tfp_refine.layers import mean_field_posterior
+from tfp_refine.layers import multiplicative_posterior
+from tfp_refine.layers import noise as random_draws
+
+_AUXILIARY = ("log_precision", "paper")
+
+
+class MultiplicativeLayer(estimators.LocalReparameterization):
+    """Mixed into a layer that has `apply_kernel`; see the public layers.
+
+    A subclass says along which axis of the kernel the multipliers go, `z_axis`,
+    and applies them, in `multiplied_means`.
+    """
+
+    z_axis = None
+
+    def __init__(
+        self,
+        *args,
+        flow_length=2,
+        flow_units=50,
+        auxiliary_flow_length=2,
+        auxiliary_flow_units=100,
+        masks="random",
+        auxiliary="log_precision",
+        log_var_init=-9.0,
+        z_var_init=0.01,
+        max_std=None,
+        **kwargs,
+    ):
+        if "kernel_posterior" in kwargs:
+            raise ValueError(
+                f"{type(self).__name__} has a posterior of its own; it takes "
+                "no `kernel_posterior`. Received: kernel_posterior="
+                f"{kwargs['kernel_posterior']!r}"
+            )
+        settings = multiplicative_posterior.FlowSettings(
+            arguments.not_negative_integer("flow_length", flow_length),
+            arguments.positive_integer("flow_units", flow_units),
+            arguments.not_negative_integer(
+                "auxiliary_flow_length", auxiliary_flow_length
+            ),
+            arguments.positive_integer(
+                "auxiliary_flow_units", auxiliary_flow_units
+            ),
+            arguments.one_of("masks", masks, flow_weights.MASKS),
+            arguments.positive("z_var_init", z_var_init),
+            arguments.one_of("auxiliary", auxiliary, _AUXILIARY),
+        )
+        log_var_init = arguments.finite("log_var_init", log_var_init)
+        initial_scale = math.exp(0.5 * log_var_init)
+        kwargs.setdefault(
+            "bias_posterior",
+            mean_field_posterior.MeanFieldPosterior(initial_scale),
+        )
+        super().__init__(
+            *args,
+            kernel_posterior=multiplicative_posterior.MultiplicativePosterior(
+                settings, initial_scale, self.z_axis, kwargs.get("seed")
+            )
+            if settings.flow_length
+            else mean_field_posterior.MeanFieldPosterior(initial_scale),
+            **kwargs,
+        )
+        self._settings = settings
+        self.log_var_init = log_var_init
+        self.max_std = max_std
+        if max_std is not None:
+            self.max_std = arguments.positive("max_std", max_std)
+
+    def sample_outputs(self, inputs):
+        """Computes pre-activations with noise and multipliers of their own."""
+        if not self._settings.flow_length:
+            return super().sample_outputs(inputs)
+        kernel = self._weight_tensors["kernel"]
+        batch_size = keras.ops.shape(inputs)[0]
+        z, _ = kernel.draw_z((batch_size,), self.seed_generator)
+        loc = keras.ops.cast(
+            keras.ops.convert_to_tensor(kernel.loc), self.compute_dtype
+        )
+        outputs = self.multiplied_means(
+            inputs, loc, keras.ops.cast(z, self.compute_dtype)
+        )
+        if self.use_bias:
+            bias = self._weight_tensors["bias"].mean(self.compute_dtype)
+            outputs = outputs + self.broadcast_bias(bias)
+        return self.add_noise(inputs, outputs)
+
+    def multiplied_means(self, inputs, loc, z):
+        """Applies the kernel's means, with multipliers for each example.
+
+        Args:
+            inputs: Inputs of the layer, `[B, ...]`.
+            loc: Means of the kernel.
+            z: Multipliers, `[B, D]`.
+
+        Returns:
+            outputs: Pre-activations, without a bias.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} must implement `multiplied_means`"
+        )
+
+    def draw_kernel(self, dtype):
+        """Draws the kernel, cast to `dtype`."""
+        weight = self._weight_tensors["kernel"]
+        wide = weight.loc.dtype
+        if self._settings.flow_length:
+            mean = weight.draw_mean(self.seed_generator)
+        else:
+            mean = weight.mean(wide)
+        scale = keras.ops.sqrt(self.kernel_variance(wide))
+        noise = random_draws.standard_normal(
+            weight.loc.shape, wide, self.seed_generator
+        )
+        return keras.ops.cast(mean + scale * noise, dtype)
+
+    def kernel_variance(self, dtype):
+        variance = super().kernel_variance(dtype)
+        if self.max_std is None:
+            return variance
+        # No gradient above the limit: there the prior alone pulls.
+        return keras.ops.minimum(variance, self.max_std**2)
+
+    def get_config(self):
+        config = {
+            **super().get_config(),
+            **self._settings._asdict(),
+            "log_var_init": self.log_var_init,
+            "max_std": self.max_std,
+        }
+        del config["kernel_posterior"]  # not an argument
+        return config

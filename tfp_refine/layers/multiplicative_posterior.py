@@ -1,0 +1,306 @@
+"""Weight posteriors whose means are multiplied by a normalizing flow."""
+
+import math
+from typing import NamedTuple
+
+import keras
+import numpy as np
+
+from tfp_refine.layers import flow_weights
+from tfp_refine.layers import mean_field_posterior
+from tfp_refine.layers import noise as random_draws
+from tfp_refine.layers import posterior_family
+from tfp_refine.math import gaussian
+from tfp_refine.math import multiplicative
+
+# Spread of the initial means of the multipliers about one.
+_Z_SPREAD = 0.01
+# Draws that their mean is computed from.
+_MEAN_DRAWS = 128
+
+
+class FlowSettings(NamedTuple):
+    """What the flows of a multiplicative posterior are like.
+
+    Attributes:
+        flow_length: Steps of the flow of `q(z)`, 1 or more.
+        flow_units: Hidden units of each of them.
+        auxiliary_flow_length: Steps of the flow of `r(z|W)`, 0 or more.
+        auxiliary_flow_units: Hidden units of each of them.
+        masks: "random" or "alternating".
+        z_var_init: Initial variance of the multipliers, before the flow.
+        auxiliary: "log_precision" or "paper".
+    """
+
+    flow_length: int
+    flow_units: int
+    auxiliary_flow_length: int
+    auxiliary_flow_units: int
+    masks: str
+    z_var_init: float
+    auxiliary: str
+
+
+class MultiplicativePosterior(posterior_family.PosteriorFamily):
+    """The posterior of the layers `DenseMNF` and `Conv2DMNF`.
+
+    Args:
+        settings: `FlowSettings`.
+        initial_scale: Initial standard deviation of the weights given `z`.
+        z_axis: Axis of the kernel that the multipliers go along.
+        seed: Integer seed of the initial values.
+    """
+
+    def __init__(self, settings, initial_scale, z_axis, seed=None):
+        self._settings = settings
+        self._given_z = mean_field_posterior.MeanFieldPosterior(initial_scale)
+        self._z_axis = z_axis
+        self._seed = seed
+
+    def build(self, add_weight, name, loc, unit_axes=(-1,)):
+        settings = self._settings
+        initializers = flow_weights.Initializers(self._seed)
+        given_z = self._given_z.build(add_weight, name, loc, unit_axes)
+        size = loc.shape[self._z_axis]
+        z_scale = math.sqrt(settings.z_var_init)
+        z_loc = add_weight(
+            name=f"{name}_z_loc",
+            shape=(size,),
+            initializer=initializers.normal(_Z_SPREAD, mean=1.0),
+        )
+        z_log_variance = add_weight(
+            name=f"{name}_z_log_variance",
+            shape=(size,),
+            initializer=keras.initializers.Constant(
+                math.log(settings.z_var_init)
+            ),
+        )
+        flow = flow_weights.build(
+            add_weight,
+            f"{name}_flow",
+            size,
+            settings.flow_length,
+            settings.flow_units,
+            settings.masks,
+            initializers,
+        )
+        auxiliary_flow = flow_weights.build(
+            add_weight,
+            f"{name}_auxiliary_flow",
+            size,
+            settings.auxiliary_flow_length,
+            settings.auxiliary_flow_units,
+            settings.masks,
+            initializers,
+        )
+        # What the weights say should be no more than the multipliers' noise.
+        spread = size**-0.5 * np.array([[1.0], *2 * [[z_scale]]])
+        draw = initializers.normal(1.0)
+        auxiliary = add_weight(
+            name=f"{name}_auxiliary",
+            shape=(3, size),
+            initializer=lambda shape, dtype: draw(shape, dtype) * spread,
+        )
+        auxiliary_base = None
+        if settings.auxiliary != "paper":
+            # At first r(z|W) is about q(z), and pulls the multipliers nowhere.
+            # Else they turn to noise, and small data sets are not fitted.
+            base = [[1.0], [-2.0 * math.log(z_scale)]]
+            auxiliary_base = add_weight(
+                name=f"{name}_auxiliary_base",
+                shape=(2, size),
+                initializer=lambda shape, dtype: keras.ops.broadcast_to(
+                    keras.ops.cast(base, dtype), shape
+                ),
+            )
+        return MultiplicativeWeight(
+            given_z,
+            Base(z_loc, z_log_variance),
+            flow,
+            auxiliary_flow,
+            auxiliary,
+            auxiliary_base,
+            self._z_axis,
+        )
+
+
+class Base(NamedTuple):
+    """The Gaussian that the flow of `q(z)` starts from.
+
+    Attributes:
+        loc: `keras.Variable`, `[D]`.
+        log_variance: `keras.Variable`, `[D]`.
+    """
+
+    loc: keras.Variable
+    log_variance: keras.Variable
+
+
+class MultiplicativeWeight(mean_field_posterior.MeanFieldWeight):
+    """A weight tensor `W ~ N(z * loc, scale**2)`, with random `z`.
+
+    Attributes:
+        base: `Base`: mean and log variance of `z` before the flow.
+        flow: Flow of `q(z)`.
+        auxiliary_flow: Flow of `r(z|W)`, or `None`.
+        auxiliary: `keras.Variable`, `c`, `b1` and `b2` of `r(z|W)`, `[3, D]`.
+        auxiliary_base: `keras.Variable`, mean and log precision of `r(z|W)` but
+            for what the weights say, `[2, D]`; or `None`, as in the paper.
+    """
+
+    family = "multiplicative_normalizing_flow"
+    has_free_scales = False
+    is_gaussian = False
+    has_random_kl = True
+
+    def __init__(
+        self,
+        given_z,
+        base,
+        flow,
+        auxiliary_flow,
+        auxiliary,
+        auxiliary_base,
+        z_axis,
+    ):
+        super().__init__(given_z.name, given_z.loc, given_z.untransformed_scale)
+        self.base = base
+        self.flow = flow
+        self.auxiliary_flow = auxiliary_flow
+        self.auxiliary = auxiliary
+        self.auxiliary_base = auxiliary_base
+        self._z_axis = z_axis % len(self.loc.shape)
+        self.scale_weights += (
+            *base,
+            *flow.weights,
+            *(auxiliary_flow.weights if auxiliary_flow else ()),
+            auxiliary,
+            *(() if auxiliary_base is None else (auxiliary_base,)),
+        )
+
+    def draw_z(self, batch_shape, seed):
+        """Draws multipliers.
+
+        Args:
+            batch_shape: Tuple of sizes, integers or scalar tensors.
+            seed: `keras.random.SeedGenerator`.
+
+        Returns:
+            z: `[*batch_shape, D]`, in the dtype of `loc`.
+            log_det: Of the flow, nats, `[*batch_shape]`.
+        """
+        dtype = self.loc.dtype
+        noise = random_draws.standard_normal(
+            (*batch_shape, self.base.loc.shape[0]), dtype, seed
+        )
+        masks = self.flow.draw_masks(batch_shape, dtype, seed)
+        return self.flow(self._base_draw(noise), masks)
+
+    def mean_z(self):
+        """Computes the mean of the multipliers, `[D]`.
+
+        It has no closed form: this is the average over a fixed set of draws,
+        in pairs with opposite noise.
+        """
+        size, dtype = self.base.loc.shape[0], self.loc.dtype
+        rng = np.random.default_rng(0)
+        half = rng.normal(size=(_MEAN_DRAWS // 2, size))
+        noise = keras.ops.cast(np.concatenate([half, -half]), dtype)
+        masks = self.flow.draw_masks((_MEAN_DRAWS,), dtype, 0)
+        z, _ = self.flow(self._base_draw(noise), masks)
+        return keras.ops.mean(z, axis=0)
+
+    def mean(self, dtype):
+        """Returns the posterior mean, but for `mean_z`, cast to `dtype`."""
+        return keras.ops.cast(self._times(self.mean_z()), dtype)
+
+    def draw_mean(self, seed):
+        """Draws the means that the weights have given multipliers, `[...]`."""
+        z, _ = self.draw_z((), seed)
+        return self._times(z)
+
+    def sample(self, seed, dtype):
+        mean = self.draw_mean(seed)
+        deviation = self._deviation(self._noise(seed))
+        return keras.ops.cast(mean + deviation, dtype)
+
+    def kl(self, loc=None, seed=None):
+        """Draws the bound on the KL divergence from the prior, nats.
+
+        Single draws can be negative; it is their mean that bounds.
+
+        Args:
+            loc: As for `VariationalWeight.kl`.
+            seed: `keras.random.SeedGenerator`.
+
+        Returns:
+            kl: Scalar.
+        """
+
+        def conditional_kl(mean):
+            return self.regularizer(mean, self.scale, self.prior_weights)
+
+        return self._draw_bound(conditional_kl, loc, seed)
+
+    def marginal_kl(self, seed=None):
+        def conditional_kl(mean):
+            prior = self.regularizer.prior(mean, self.scale, self.prior_weights)
+            q = gaussian.Gaussian(mean, self.scale)
+            return keras.ops.sum(gaussian.kl_divergence(q, prior))
+
+        return self._draw_bound(conditional_kl, None, seed)
+
+    def _draw_bound(self, conditional_kl, loc, seed):
+        z, log_det = self.draw_z((), seed)
+        mean = self._times(z, loc)
+        log_q = multiplicative.expected_log_prob(
+            keras.ops.convert_to_tensor(self.base.log_variance), log_det
+        )
+        return conditional_kl(mean) + log_q - self._log_r(z, mean, seed)
+
+    def _log_r(self, z, mean, seed):
+        """Computes `log r(z|W)` for weights drawn given `z`."""
+        c, b1, b2 = keras.ops.unstack(
+            keras.ops.convert_to_tensor(self.auxiliary), axis=0
+        )
+        mean, variance = (
+            self._as_rows(value)
+            for value in (mean, keras.ops.square(self.scale))
+        )
+        noise = random_draws.standard_normal(
+            (mean.shape[1],), self.loc.dtype, seed
+        )
+        is_paper = self.auxiliary_base is None
+        is_conv = len(self.loc.shape) > 2
+        statistic = multiplicative.statistic(
+            mean, variance, c, noise, linear=is_conv and not is_paper
+        )
+        loc, log_precision = b1 * statistic, b2 * statistic
+        if is_paper:  # a sigmoid that is a standard deviation
+            log_precision = -2.0 * keras.ops.log_sigmoid(log_precision)
+        else:
+            loc = loc + self.auxiliary_base[0]
+            log_precision = log_precision + self.auxiliary_base[1]
+        base, log_det = z, 0.0
+        if self.auxiliary_flow is not None:
+            masks = self.auxiliary_flow.draw_masks((), z.dtype, seed)
+            base, log_det = self.auxiliary_flow(z, masks)
+        return multiplicative.auxiliary_log_prob(
+            base, log_det, loc, log_precision
+        )
+
+    def _base_draw(self, noise):
+        loc, log_variance = map(keras.ops.convert_to_tensor, self.base)
+        return loc + keras.ops.exp(0.5 * log_variance) * noise
+
+    def _times(self, z, loc=None):
+        """Multiplies the means by multipliers, `[D]`."""
+        loc = keras.ops.convert_to_tensor(self.loc if loc is None else loc)
+        shape = [1] * len(loc.shape)
+        shape[self._z_axis] = -1
+        return keras.ops.reshape(z, shape) * loc
+
+    def _as_rows(self, value):
+        """Reshapes a tensor of the kernel's shape to `[D, M]`."""
+        value = keras.ops.moveaxis(value, self._z_axis, 0)
+        return keras.ops.reshape(value, (value.shape[0], -1))
