@@ -80,6 +80,20 @@ def test_metrics_are_those_of_the_saved_ensemble_on_test_images(finished):
         np.testing.assert_allclose(found[name], value, rtol=1e-3)
 
 
+def test_multiplicative_flows_are_trained(tmp_path):
+    process = COMMAND.run(
+        f"--output_dir={tmp_path}", "--method=mnf", "--model=mlp",
+        "--hidden=20", "--flow_units=5", "--auxiliary_flow_units=5",
+        "--max_std=0.5", "--learning_rate=1e-2",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    assert "MNF" in process.stdout
+    metrics = experiment_command.results(tmp_path)["metrics"]["mnf"]
+    assert metrics["accuracy"] > 0.6
+    assert np.isfinite(metrics["elbo"])
+    assert metrics["mutual_information"] > 0.0
+
+
 def test_elbo_is_of_the_whole_training_set(finished):
     directory, _ = finished
     found = experiment_command.results(directory)["metrics"]

@@ -130,6 +130,22 @@ def test_methods_and_splits_can_be_added_later(finished, tmp_path):
     assert one == other
 
 
+@pytest.mark.slow
+def test_multiplicative_flows_are_trained(tmp_path):
+    process = COMMAND.run(
+        f"--output_dir={tmp_path}", "--method=vi,mnf", "--splits=1",
+        "--train_steps=1500", "--flow_units=5", "--auxiliary_flow_units=5",
+        "--learning_rate=3e-3",
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    assert "MNF" in process.stdout
+    metrics = experiment_command.results(tmp_path)["metrics"]
+    assert list(metrics) == ["vi", "mnf"]
+    # The standard deviation of the target is 15.
+    assert metrics["mnf"]["rmse"] < 12
+    assert np.isfinite(metrics["mnf"]["elbo"])
+
+
 def test_data_that_changed_is_noticed(tmp_path):
     folder = tmp_path / "data" / "mine"
     folder.mkdir(parents=True)

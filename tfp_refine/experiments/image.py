@@ -2,7 +2,8 @@ r"""Refined variational inference for image classifiers.
 
 Trains a mean-field posterior of a convolutional network (vi) and refines it
 (refined_vi); on request, spends the steps of the refinement on more of the same
-(control), or trains the network without posteriors (map). Prints likelihood,
+(control), trains the network with multiplicative normalizing flows (mnf) or
+without posteriors (map). Prints likelihood,
 accuracy and calibration of all with equal numbers of draws. Stopped at any time
 and started again with the same --output_dir, it continues.
 
@@ -32,6 +33,7 @@ from absl import flags
 from absl import logging
 
 from tfp_refine import datasets
+from tfp_refine import layers
 from tfp_refine import prediction
 from tfp_refine import refinement
 from tfp_refine import stateless
@@ -40,6 +42,8 @@ from tfp_refine.experiments import image_flags
 from tfp_refine.experiments import image_models
 from tfp_refine.experiments import image_pruning
 from tfp_refine.experiments import image_report
+from tfp_refine.experiments import mnf_flags
+from tfp_refine.experiments import other_images
 from tfp_refine.experiments import posterior_flags
 from tfp_refine.experiments import posterior_record
 from tfp_refine.experiments import record
@@ -49,7 +53,13 @@ from tfp_refine.experiments import scalars
 from tfp_refine.experiments import sweep
 from tfp_refine.experiments import training
 
-_FLAG_MODULES = (run_flags, refinement_flags, posterior_flags, image_flags)
+_FLAG_MODULES = (
+    run_flags,
+    refinement_flags,
+    posterior_flags,
+    mnf_flags,
+    image_flags,
+)
 for _module in _FLAG_MODULES:
     flags.adopt_module_key_flags(_module)  # --help shows them
 FLAGS = flags.FLAGS
@@ -111,6 +121,8 @@ class Experiment:
         image_flags.fill_by_data(len(self._data.x_train))
         if "map" in FLAGS.method:
             self._build("none")  # for what its flags may lack
+        if "mnf" in FLAGS.method:
+            self._build_mnf()
         model = self._build(FLAGS.variational)
         if "refined_vi" in FLAGS.method:
             posterior_flags.check_refinable(model)
@@ -205,16 +217,14 @@ class Experiment:
                 "--ood_dataset must be another set than --dataset. "
                 f"Received: {FLAGS.dataset} for both"
             )
-        other = datasets.load_images(
-            FLAGS.ood_dataset, FLAGS.data_dir, FLAGS.download
+        return other_images.load(
+            "ood_dataset",
+            FLAGS.ood_dataset,
+            self._raw.x_test,
+            self._data.scaler,
+            FLAGS.data_dir,
+            FLAGS.download,
         )
-        if self._raw.x_test.dtype != np.uint8:
-            raise ValueError(
-                "--ood_dataset needs a --dataset of uint8 pixels, so that both "
-                f"have the same units. Received: {self._raw.x_test.dtype}"
-            )
-        images = datasets.match_images(other.x_test, self._raw.x_test.shape[1:])
-        return datasets.standardize_pixels(images, self._data.scaler)
 
     # The methods.
 
@@ -224,14 +234,15 @@ class Experiment:
         return self._evaluate(trained.model) | posterior_record.about(trained)
 
     def _vi(self):
-        return self._evaluate_posterior(self._trained())
+        return self._evaluate_posterior(self._trained(), FLAGS.pruning)
 
     def _control(self):
         """Trains on for the steps of the refinement, its rate falling too."""
         steps = FLAGS.num_members * len(self._ratios) * FLAGS.steps
         model = self._trained().model
         self._compile(model, image_flags.linear_decay(steps))
-        return self._evaluate_posterior(self._train(model, "control", steps))
+        trained = self._train(model, "control", steps)
+        return self._evaluate_posterior(trained, FLAGS.pruning)
 
     def _refined_vi(self):
         model = self._trained().model
@@ -272,6 +283,11 @@ class Experiment:
             },
         }
 
+    def _mnf(self):
+        model = self._build_mnf()
+        trained = self._train(model, "mnf", FLAGS.train_steps)
+        return self._evaluate_posterior(trained, pruning=False)
+
     # Their parts.
 
     def _trained(self):
@@ -280,6 +296,25 @@ class Experiment:
         return self._train(model, "vi", FLAGS.train_steps)
 
     def _build(self, variational):
+        return self._build_with(
+            variational,
+            image_models.CONV_LAYERS[FLAGS.conv_estimator],
+            image_models.DENSE_LAYERS[FLAGS.dense_estimator],
+            posterior_flags.layer_arguments(_PRIOR_SCALE),
+        )
+
+    def _build_mnf(self):
+        return self._build_with(
+            "full",
+            layers.Conv2DMNF,
+            layers.DenseMNF,
+            {
+                **posterior_flags.prior_arguments(_PRIOR_SCALE),
+                **mnf_flags.layer_arguments(),
+            },
+        )
+
+    def _build_with(self, variational, conv_layer, dense_layer, arguments):
         data = self._data
         model = image_models.build(
             FLAGS.model,
@@ -288,13 +323,13 @@ class Experiment:
             hidden=tuple(run_flags.numbers("hidden", int)),
             variational=variational,
             batch_norm=FLAGS.batch_norm,
-            conv_estimator=FLAGS.conv_estimator,
-            dense_estimator=FLAGS.dense_estimator,
+            conv_layer=conv_layer,
+            dense_layer=dense_layer,
             prior_scale=posterior_flags.prior_scale(_PRIOR_SCALE),
             seed=FLAGS.seed,
             layer_arguments={
                 "num_train_examples": len(data.x_train),
-                **posterior_flags.layer_arguments(_PRIOR_SCALE),
+                **arguments,
             },
         )
         self._compile(model, image_flags.learning_rate(len(data.x_train)))
@@ -380,7 +415,7 @@ class Experiment:
         ]
         return result
 
-    def _evaluate_posterior(self, trained):
+    def _evaluate_posterior(self, trained, pruning):
         bound = refinement.elbo(
             trained.model,
             self._data.x_train,
@@ -390,7 +425,7 @@ class Experiment:
             seed=FLAGS.seed,
         )
         result = self._evaluate(trained.model) | posterior_record.about(trained)
-        if FLAGS.pruning:
+        if pruning:
             result["pruning"] = image_pruning.analyze(
                 trained.model,
                 lambda model: self._predict(

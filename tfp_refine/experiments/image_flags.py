@@ -11,7 +11,7 @@ from tfp_refine.experiments import posterior_flags
 from tfp_refine.experiments import refinement_flags
 from tfp_refine.experiments import run_flags
 
-METHODS = ("map", "vi", "control", "refined_vi")
+METHODS = ("map", "vi", "control", "refined_vi", "mnf")
 _DEFAULT_METHODS = ("vi", "refined_vi")
 # The paper's steps and batch; on a small set as many steps as these epochs
 # have, and as many batches an epoch.
@@ -31,7 +31,8 @@ flags.DEFINE_list(
     "method",
     None,
     f"Methods to run, of {', '.join(METHODS)}; control trains on for as many "
-    "steps as refinement takes. Defaults to "
+    "steps as refinement takes, mnf trains multiplicative normalizing flows. "
+    "Defaults to "
     f"{','.join(_DEFAULT_METHODS)}, or to map with --variational=none.",
 )
 flags.DEFINE_string("model", "lenet5", f"{image_models.NAMES}.")
@@ -123,7 +124,7 @@ flags.DEFINE_bool(
     "pruning",
     False,
     "Plot the posteriors of the trained models' layers, and the likelihood "
-    "without the hidden units that they use least.",
+    "without the hidden units that they use least; not of mnf.",
 )
 flags.DEFINE_list(
     "corruptions",
@@ -187,6 +188,11 @@ def fill_by_model():
         raise ValueError(
             "--variational=none leaves no posterior to train: only "
             f"--method=map. Received: {','.join(FLAGS.method)}"
+        )
+    if "mnf" in FLAGS.method and FLAGS.model.startswith("resnet"):
+        raise ValueError(
+            "--method=mnf is for --model=mlp, lenet5 or lenet5_caffe. "
+            f"Received: --model={FLAGS.model}"
         )
     if FLAGS.epochs is not None and FLAGS.train_steps is not None:
         raise ValueError("Give --epochs or --train_steps, not both.")

@@ -45,8 +45,8 @@ def build(
     hidden,
     variational,
     batch_norm,
-    conv_estimator,
-    dense_estimator,
+    conv_layer,
+    dense_layer,
     prior_scale,
     seed,
     layer_arguments,
@@ -60,8 +60,8 @@ def build(
         hidden: Units of the hidden layers of an MLP.
         variational: "none", "hybrid" or "full".
         batch_norm: Whether a ResNet has batch normalization.
-        conv_estimator: Name in `CONV_LAYERS`.
-        dense_estimator: Name in `DENSE_LAYERS`.
+        conv_layer: Class of the variational convolutions.
+        dense_layer: Class of the variational dense layers.
         prior_scale: Standard deviation of the weights' prior in a model
             without posteriors; a ResNet has its own L2 penalty.
         seed: Integer.
@@ -74,8 +74,8 @@ def build(
         ValueError: If there is no such model.
     """
     chosen = {
-        "conv_layer": CONV_LAYERS[conv_estimator],
-        "dense_layer": DENSE_LAYERS[dense_estimator],
+        "conv_layer": conv_layer,
+        "dense_layer": dense_layer,
         "seed": seed,
         **layer_arguments,
     }

@@ -38,6 +38,7 @@ TITLES = {
     "vi": "VI",
     "control": "VI, as long",
     "refined_vi": "refined VI",
+    "mnf": "MNF",
 }
 # Head and digits of each metric.
 _COLUMNS = {

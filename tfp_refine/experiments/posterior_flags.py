@@ -144,11 +144,28 @@ def layer_arguments(default_prior_scale):
     Raises:
         ValueError: If a flag is invalid.
     """
-    regularizer = _regularizer(FLAGS.regularizer[0], default_prior_scale)
     kernel, bias = _posteriors(FLAGS.posterior[0])
     return {
         "kernel_posterior": kernel,
         "bias_posterior": bias,
+        **prior_arguments(default_prior_scale),
+    }
+
+
+def prior_arguments(default_prior_scale):
+    """Returns those of them that are of the prior.
+
+    Args:
+        default_prior_scale: As for `layer_arguments`.
+
+    Returns:
+        arguments: Dict.
+
+    Raises:
+        ValueError: If a flag is invalid.
+    """
+    regularizer = _regularizer(FLAGS.regularizer[0], default_prior_scale)
+    return {
         "kernel_regularizer": regularizer,
         "bias_regularizer": regularizer,
         "kl_scale": FLAGS.kl_scale,

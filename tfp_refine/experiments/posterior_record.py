@@ -37,7 +37,9 @@ def kl_and_elbo(num_examples, model, entry):
     weights = variational_weights(model)
     if not weights:
         return {}
-    kl = sum(float(weight.kl()) for weight in weights)
+    # Some are estimates: the same ones after a restart.
+    seed = keras.random.SeedGenerator(entry["step"])
+    kl = sum(float(weight.kl(seed=seed)) for weight in weights)
     return {"kl": kl, "elbo": -num_examples * entry["nll"] - kl}
 
 

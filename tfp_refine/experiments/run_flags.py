@@ -11,8 +11,8 @@ flags.DEFINE_string(
     "data_dir",
     None,
     "Folder of data sets that do not come with the package: for `uci`, "
-    "NAME/data/{data,index_features,index_target}.txt; for `image`, what "
-    "tensorflow_datasets prepared.",
+    "NAME/data/{data,index_features,index_target}.txt; for `image` "
+    "and `uncertainty`, what tensorflow_datasets prepared.",
 )
 flags.DEFINE_string(
     "output_dir",

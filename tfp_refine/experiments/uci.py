@@ -2,7 +2,8 @@ r"""Refined variational inference on the UCI regression sets.
 
 Trains a mean-field posterior (vi), spends the steps of a refinement on more of
 the same (control), refines the posterior (refined_vi), and prints the test
-likelihoods and the bounds of all three, in original units, beside the paper's.
+likelihoods and the bounds of all, in original units, beside the paper's; on
+request also multiplicative normalizing flows (mnf).
 Stopped at any time and started again with the same --output_dir, it continues.
 Several priors, posteriors or depths are compared in one table, and over depths
 in a plot.
@@ -33,6 +34,7 @@ from tfp_refine import models
 from tfp_refine import prediction
 from tfp_refine import refinement
 from tfp_refine import stateless
+from tfp_refine.experiments import mnf_flags
 from tfp_refine.experiments import posterior_flags
 from tfp_refine.experiments import record
 from tfp_refine.experiments import refinement_flags
@@ -47,9 +49,9 @@ _LAYERS = {
     "local_reparameterization": layers.DenseLocalReparameterization,
     "reparameterization": layers.DenseReparameterization,
 }
-METHODS = ("vi", "control", "refined_vi")
+METHODS = ("vi", "control", "refined_vi", "mnf")
 
-_FLAG_MODULES = (run_flags, refinement_flags, posterior_flags)
+_FLAG_MODULES = (run_flags, refinement_flags, posterior_flags, mnf_flags)
 for _module in _FLAG_MODULES:
     flags.adopt_module_key_flags(_module)  # --help shows them
 FLAGS = flags.FLAGS
@@ -60,7 +62,10 @@ flags.DEFINE_string(
     f"{', '.join(datasets.UCI_NAMES)}, or your own, are read from --data_dir.",
 )
 flags.DEFINE_list(
-    "method", list(METHODS), f"Methods to run, of {', '.join(METHODS)}."
+    "method",
+    ["vi", "control", "refined_vi"],
+    f"Methods to run, of {', '.join(METHODS)}; mnf trains multiplicative "
+    "normalizing flows.",
 )
 flags.DEFINE_integer("splits", 5, "Number of train-test splits.", 1)
 flags.DEFINE_enum(
@@ -167,6 +172,8 @@ class Experiment:
             for split in range(FLAGS.splits)
         ]
         # For what its flags may lack.
+        if "mnf" in FLAGS.method:
+            self._mnf_model(self._splits[0], seed=0)
         model = self._model(self._splits[0], seed=0)
         if "refined_vi" in FLAGS.method:
             posterior_flags.check_refinable(model)
@@ -259,13 +266,39 @@ class Experiment:
         result["staircase"] = uci_report.staircase(ensemble.history, constant)
         return result
 
+    def _mnf(self, number, split, seed):
+        model = self._mnf_model(split, seed)
+        model = self._train(
+            model, "mnf", FLAGS.train_steps, number, split, seed
+        )
+        return self._evaluate(model, split, seed)
+
     def _trained(self, number, split, seed):
         """Returns the trained mean-field model, from its file if there is."""
         model = self._model(split, seed)
         return self._train(model, "vi", FLAGS.train_steps, number, split, seed)
 
     def _model(self, split, seed):
-        """Builds the model, untrained."""
+        return self._model_with(
+            split,
+            seed,
+            _LAYERS[FLAGS.estimator],
+            posterior_flags.layer_arguments(default_prior_scale=1.0),
+        )
+
+    def _mnf_model(self, split, seed):
+        return self._model_with(
+            split,
+            seed,
+            layers.DenseMNF,
+            {
+                **posterior_flags.prior_arguments(default_prior_scale=1.0),
+                **mnf_flags.layer_arguments(),
+            },
+        )
+
+    def _model_with(self, split, seed, layer, arguments):
+        """Builds a model, untrained."""
         noise = (
             {"noise_scale": 1.0}
             if FLAGS.likelihood == "homoscedastic"
@@ -274,11 +307,11 @@ class Experiment:
         model = models.MLP(
             (split.x_train.shape[1],),
             hidden=self._hidden,
-            layer=_LAYERS[FLAGS.estimator],
+            layer=layer,
             seed=seed,
             num_train_examples=len(split.x_train),
             **noise,
-            **posterior_flags.layer_arguments(default_prior_scale=1.0),
+            **arguments,
         )
         model.compile(
             optimizer=keras.optimizers.Adam(FLAGS.learning_rate),

@@ -13,7 +13,12 @@ PAPER = {
     "energy": {"vi": (-0.749, -1297.0), "refined_vi": (-0.707, -1192.0)},
     "yacht": {"vi": (-1.749, -929.0), "refined_vi": (-1.626, -790.0)},
 }
-_TITLES = {"vi": "VI", "control": "VI, as long", "refined_vi": "refined VI"}
+_TITLES = {
+    "vi": "VI",
+    "control": "VI, as long",
+    "refined_vi": "refined VI",
+    "mnf": "MNF",
+}
 
 
 def summarize(results):

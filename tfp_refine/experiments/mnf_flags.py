@@ -1,0 +1,53 @@
+"""Flags of multiplicative normalizing flows (MNF)."""
+
+from absl import flags
+
+from tfp_refine import layers
+
+FLAGS = flags.FLAGS
+flags.DEFINE_integer(
+    "flow_length",
+    2,
+    "Of mnf: steps of the flow of the multipliers; 0 is mean field.",
+    0,
+)
+flags.DEFINE_integer("flow_units", 50, "Hidden units of each of them.", 1)
+flags.DEFINE_integer(
+    "auxiliary_flow_length", 2, "Steps of the flow that bounds the KL.", 0
+)
+flags.DEFINE_integer(
+    "auxiliary_flow_units", 100, "Hidden units of each of them.", 1
+)
+flags.DEFINE_float(
+    "log_var_init", -9.0, "Of mnf: initial log variance of the weights."
+)
+flags.DEFINE_float(
+    "max_std",
+    None,
+    "Of mnf: largest standard deviation of weights in the outputs. The paper: "
+    "0.5 for MNIST, 0.4 for CIFAR-10. Defaults to any.",
+)
+
+
+def check():
+    """Checks flags, before any work.
+
+    Raises:
+        ValueError: If one is invalid.
+    """
+    layers.DenseMNF(1, **layer_arguments())
+
+
+def layer_arguments():
+    """Returns the arguments of MNF layers that flags give, a dict."""
+    return {
+        name: FLAGS[name].value
+        for name in (
+            "flow_length",
+            "flow_units",
+            "auxiliary_flow_length",
+            "auxiliary_flow_units",
+            "log_var_init",
+            "max_std",
+        )
+    }
