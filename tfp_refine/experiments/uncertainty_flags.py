@@ -1,0 +1,153 @@
+"""Flags of the uncertainty experiment, and what they stand for."""
+
+from absl import flags
+
+from tfp_refine.experiments import mnf_flags
+from tfp_refine.experiments import run_flags
+
+TASKS = ("unseen", "attack", "random_labels", "cubic")
+METHODS = ("map", "ffg", "mnf")
+TITLES = {"map": "MAP", "ffg": "FFG", "mnf": "MNF"}
+# The paper's batch and, on a small set, as many steps as these epochs have.
+_MAX_BATCH, _MIN_BATCHES = 100, 10
+_MAX_STEPS, _MAX_EPOCHS = 30000, 500
+# Pixels of a side from which on the paper's network fits.
+_SIDE_OF_CAFFE = 28
+
+FLAGS = flags.FLAGS
+flags.DEFINE_list(
+    "task",
+    list(TASKS),
+    f"What to look at, of {', '.join(TASKS)}: predictive entropies on a set "
+    "whose classes were not trained on; images perturbed by their gradient's "
+    "sign; training on labels that were drawn at random; a regression on 20 "
+    "points of a cubic function.",
+)
+flags.DEFINE_list(
+    "method",
+    list(METHODS),
+    f"Methods to compare, of {', '.join(METHODS)}: a network without "
+    "posteriors, a fully factorized Gaussian posterior, multiplicative "
+    "normalizing flows.",
+)
+flags.DEFINE_string(
+    "dataset",
+    "digits",
+    "Data set: digits comes with scikit-learn; others, such as mnist or "
+    "cifar10, are read through tensorflow_datasets.",
+)
+flags.DEFINE_bool("download", False, "Download data sets that are missing.")
+flags.DEFINE_string(
+    "unseen_dataset",
+    None,
+    "Another data set, of unseen images, such as fashion_mnist or kmnist for "
+    "mnist. Defaults to classes of --dataset that are not trained on.",
+)
+flags.DEFINE_list(
+    "classes",
+    None,
+    "Numbers of the classes that are trained on. Defaults to all with an "
+    "--unseen_dataset, else to the first half.",
+)
+flags.DEFINE_string(
+    "model",
+    None,
+    "mlp, lenet5 or lenet5_caffe, which is the paper's. Defaults to that, or "
+    "to lenet5 for images smaller than 28 pixels.",
+)
+flags.DEFINE_list("hidden", ["400", "400"], "Hidden units of --model=mlp.")
+flags.DEFINE_float(
+    "prior_scale", 1.0, "Standard deviation of the weights' prior."
+)
+flags.DEFINE_integer(
+    "train_steps",
+    None,
+    "Steps of training. Defaults to 30000, or to 500 epochs if that is less.",
+    1,
+)
+flags.DEFINE_integer(
+    "batch_size",
+    None,
+    "Examples in a step. Defaults to 100, or to a tenth of the training set if "
+    "that is less.",
+    1,
+)
+flags.DEFINE_float("learning_rate", 1e-3, "Adam's.", 0)
+flags.DEFINE_integer(
+    "checkpoint_steps", 500, "Training steps between two checkpoints.", 1
+)
+flags.DEFINE_integer(
+    "num_samples", 100, "Draws of each predictive distribution.", 1
+)
+flags.DEFINE_list(
+    "epsilons",
+    ["0", "0.05", "0.1", "0.15", "0.2", "0.25", "0.3", "0.4", "0.5"],
+    "Of attack: strengths, as parts of the range of a pixel.",
+)
+flags.DEFINE_integer(
+    "attack_samples", 20, "Of attack: draws that the gradient averages.", 1
+)
+flags.DEFINE_integer(
+    "attack_examples", 1000, "Of attack: number of test images.", 1
+)
+flags.DEFINE_integer(
+    "random_label_examples", 500, "Of random_labels: training images.", 1
+)
+flags.DEFINE_integer(
+    "random_label_steps", 6000, "Of random_labels: steps of training.", 1
+)
+flags.DEFINE_integer("cubic_steps", 10000, "Of cubic: steps of training.", 1)
+flags.DEFINE_integer("cubic_units", 100, "Of cubic: hidden units.", 1)
+
+# Flags that do not decide the results of a task and method.
+INCIDENTAL = ("download", "method", "task", *run_flags.INCIDENTAL)
+
+
+def check():
+    """Checks flags, and gives values to those whose defaults depend on others.
+
+    Raises:
+        ValueError: If a flag is invalid.
+    """
+    run_flags.check_methods(METHODS)
+    run_flags.check_tensorboard()
+    if not FLAGS.task or set(FLAGS.task) - set(TASKS):
+        raise ValueError(
+            f"--task must name some of {', '.join(TASKS)}. "
+            f"Received: {','.join(FLAGS.task)}"
+        )
+    run_flags.fill(
+        output_dir=f"results/uncertainty/{FLAGS.dataset}", max_std=0.5
+    )
+    mnf_flags.check()
+
+
+def methods():
+    """Returns the methods to run, in their usual order."""
+    return [method for method in METHODS if method in FLAGS.method]
+
+
+def tasks():
+    """Returns the tasks to run, in their usual order."""
+    return [task for task in TASKS if task in FLAGS.task]
+
+
+def model_of(image_shape):
+    """Returns the name of the model for images of a shape."""
+    if FLAGS.model is not None:
+        return FLAGS.model
+    return (
+        "lenet5_caffe" if min(image_shape[:2]) >= _SIDE_OF_CAFFE else "lenet5"
+    )
+
+
+def batch_size(num_examples):
+    """Returns the examples of a step, of so many."""
+    usual = max(1, min(_MAX_BATCH, num_examples // _MIN_BATCHES))
+    return FLAGS.batch_size or usual
+
+
+def train_steps(num_examples):
+    """Returns the steps of training on so many examples."""
+    per_epoch = max(1, num_examples // batch_size(num_examples))
+    return FLAGS.train_steps or min(_MAX_STEPS, _MAX_EPOCHS * per_epoch)

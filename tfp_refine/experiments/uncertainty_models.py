@@ -1,0 +1,84 @@
+"""The models that the uncertainty experiment compares."""
+
+import keras
+from absl import flags
+
+from tfp_refine import layers
+from tfp_refine import regularizers
+from tfp_refine.experiments import image_models
+from tfp_refine.experiments import mnf_flags
+from tfp_refine.experiments import run_flags
+from tfp_refine.experiments import uncertainty_flags
+
+FLAGS = flags.FLAGS
+
+
+def layer_arguments(method, num_examples):
+    """Returns the arguments of the layers of a method with posteriors.
+
+    Args:
+        method: "ffg" or "mnf".
+        num_examples: Number of training examples.
+
+    Returns:
+        arguments: Dict.
+    """
+    arguments = mnf_flags.layer_arguments()
+    if method == "ffg":
+        arguments["flow_length"] = 0
+    prior = regularizers.GaussianKL(FLAGS.prior_scale)
+    return {
+        **arguments,
+        "kernel_regularizer": prior,
+        "bias_regularizer": prior,
+        "num_train_examples": num_examples,
+    }
+
+
+def classifier(method, input_shape, num_classes, num_examples, seed):
+    """Builds and compiles a classifier of images.
+
+    Args:
+        method: "map", "ffg" or "mnf".
+        input_shape: Height, width and channels.
+        num_classes: Number of classes.
+        num_examples: Number of training examples.
+        seed: Integer.
+
+    Returns:
+        model: `keras.Model` that returns logits.
+
+    Raises:
+        ValueError: If flags do not fit each other.
+    """
+    name = uncertainty_flags.model_of(input_shape)
+    if image_models.usual_variational(name) != "full":
+        raise ValueError(
+            "--model must be mlp, lenet5 or lenet5_caffe. "
+            f"Received: {FLAGS.model}"
+        )
+    model = image_models.build(
+        name,
+        input_shape,
+        num_classes,
+        hidden=tuple(run_flags.numbers("hidden", int)),
+        variational="none" if method == "map" else "full",
+        batch_norm=False,
+        conv_layer=layers.Conv2DMNF,
+        dense_layer=layers.DenseMNF,
+        prior_scale=FLAGS.prior_scale,
+        seed=seed,
+        layer_arguments=layer_arguments(method, num_examples),
+    )
+    model.compile(
+        optimizer=keras.optimizers.Adam(FLAGS.learning_rate),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=[
+            keras.metrics.SparseCategoricalCrossentropy(
+                name="nll", from_logits=True
+            ),
+            keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
+        ],
+        jit_compile=False,
+    )
+    return model
