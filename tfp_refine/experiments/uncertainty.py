@@ -54,14 +54,10 @@ class Experiment:
     def __init__(self):
         uncertainty_flags.check()
         self._tasks = {}
-        decisive = {}
-        if set(FLAGS.task) - {"cubic"}:
-            raw = datasets.load_images(
-                FLAGS.dataset, FLAGS.data_dir, FLAGS.download
-            )
-            decisive["data"] = record.digest(
-                raw.x_train, raw.y_train, raw.x_test, raw.y_test
-            )
+        # Also for the cubic alone: other tasks may be added to its folder.
+        raw = datasets.load_images(
+            FLAGS.dataset, FLAGS.data_dir, FLAGS.download
+        )
         if {"unseen", "attack"} & set(FLAGS.task):
             images = uncertainty_images.Images(raw)
             self._tasks["unseen"] = images, images.unseen
@@ -76,11 +72,15 @@ class Experiment:
         self._folder = record.Folder(
             FLAGS.output_dir,
             values,
-            decisive=decisive
-            | {
-                name: value
-                for name, value in values.items()
-                if name not in uncertainty_flags.INCIDENTAL
+            decisive={
+                "data": record.digest(
+                    raw.x_train, raw.y_train, raw.x_test, raw.y_test
+                ),
+                **{
+                    name: value
+                    for name, value in values.items()
+                    if name not in uncertainty_flags.INCIDENTAL
+                },
             },
         )
 
