@@ -5,6 +5,14 @@ import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ["KERAS_BACKEND"] = "tensorflow"
 os.environ["MPLBACKEND"] = "Agg"
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Threads of several processes would wait for each other.
+    for _name in (
+        "OMP_NUM_THREADS",
+        "TF_NUM_INTRAOP_THREADS",
+        "TF_NUM_INTEROP_THREADS",
+    ):
+        os.environ.setdefault(_name, "1")
 
 import keras
 import numpy as np

@@ -29,6 +29,44 @@ def test_gradient_of_a_linear_classifier_has_a_closed_form():
     np.testing.assert_array_equal(signs, expected)
 
 
+@pytest.mark.parametrize("scale", [1.0, 30.0, 1e4])
+def test_classifiers_that_are_sure_are_attacked_as_well(scale):
+    # At margins above 100 the gradient itself is zero in single precision.
+    rng = np.random.default_rng(0)
+    model = linear_classifier(rng)
+    kernel = scale * np.asarray(model.weights[0], "float64")
+    model.weights[0].assign(kernel)
+    model.weights[1].assign(np.zeros(3))
+    x = rng.normal(size=(50, 4)).astype("float32")
+    logits = x @ kernel
+    y = np.argmax(logits, axis=-1)
+    signs = prediction.fast_gradient_sign(model, x, y, 3)
+    others = np.where(np.eye(3, dtype=bool)[y], -np.inf, logits)
+    weights = scipy.special.softmax(others, axis=-1)
+    expected = np.sign((weights - np.eye(3)[y]) @ kernel.T)
+    np.testing.assert_array_equal(signs, expected)
+
+
+def test_draws_count_as_much_as_they_may_err():
+    # One class at logit 0, the other at w x: draws of w that are sure say
+    # nothing, so that the rare draws near zero decide.
+    layer = layers.DenseReparameterization(
+        2, use_bias=False, kernel_regularizer=None
+    )
+    model = keras.Sequential([keras.Input((1,)), layer])
+    layer.variational_weights[0].assign(
+        loc=[[0.0, -60.0]], scale=[[1e-6, 30.0]]
+    )
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    x = np.ones((1, 1), "float32")
+    sign = prediction.fast_gradient_sign(
+        model, x, np.zeros(1, int), 400, seed=0, loss=loss
+    )
+    # The gradient is p(1) w: 2.3% of the draws are above zero, w > 0, where
+    # p(1) is about 1; elsewhere it vanishes.
+    assert sign.item() == 1.0
+
+
 def one_weight(loc, scale):
     """Returns a model `y = w x` with `w ~ N(loc, scale**2)`, and its loss."""
     layer = layers.DenseReparameterization(

@@ -124,20 +124,24 @@ class CouplingFlow:
             z: `[..., D]`.
             log_det: Nats, `[...]`.
         """
-        hidden_kernel, hidden_bias, output_kernel, output_bias = map(
-            keras.ops.convert_to_tensor, self.weights
-        )
         total = 0.0
-        for step in range(self._length):
-            network = gated_coupling.Network(
-                hidden_kernel[step],
-                hidden_bias[step],
-                output_kernel[step, 0],
-                output_bias[step, 0],
-                output_kernel[step, 1],
-                output_bias[step, 1],
+        for hidden_kernel, hidden_bias, kernels, biases, mask in zip(
+            *map(keras.ops.unstack, self.weights),
+            keras.ops.unstack(masks),
+            strict=True,
+        ):
+            (shift_kernel, gate_kernel), (shift_bias, gate_bias) = map(
+                keras.ops.unstack, (kernels, biases)
             )
-            z, log_det = gated_coupling.forward(z, masks[step], network)
+            network = gated_coupling.Network(
+                hidden_kernel,
+                hidden_bias,
+                shift_kernel,
+                shift_bias,
+                gate_kernel,
+                gate_bias,
+            )
+            z, log_det = gated_coupling.forward(z, mask, network)
             total = total + log_det
         return z, total
 

@@ -91,6 +91,6 @@ def _shift_and_log_gate(z, mask, network):
 
 def _product(x, kernel):
     """Multiplies vectors `[..., D]` with matrices `[..., D, H]`."""
-    if kernel.shape.rank == 2:
-        return tf.tensordot(x, kernel, axes=1)
+    if kernel.shape.rank == 2 and x.shape.rank == 2:
+        return tf.linalg.matmul(x, kernel)
     return tf.linalg.matvec(kernel, x, transpose_a=True)

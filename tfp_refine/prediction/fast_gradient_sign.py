@@ -76,21 +76,28 @@ def fast_gradient_sign(
     )
 
     def gradient_sign(x, y, others, keys, block):
-        def add(sample, total):
+        def add(sample, highest, total):
             with tf.GradientTape() as tape:
                 tape.watch(x)
                 outputs = forward(x, None, others, keys[sample], block)
-                nll = stateless.example_loss.negative_log_likelihood(
-                    loss, y, outputs
+                objective, log_weight = _objective(loss, y, outputs)
+            gradient = tape.gradient(objective, x, unconnected_gradients="zero")
+            # Only the sign counts: weights are relative to the highest so far.
+            new_highest = tf.maximum(highest, log_weight)
+            before, now = (
+                tf.reshape(
+                    tf.exp(tf.cast(value - new_highest, x.dtype)),
+                    [-1] + [1] * (len(x.shape) - 1),
                 )
-            return sample + 1, total + tape.gradient(
-                nll, x, unconnected_gradients="zero"
+                for value in (highest, log_weight)
             )
+            return sample + 1, new_highest, before * total + now * gradient
 
-        _, total = tf.while_loop(
-            lambda sample, _: sample < num_samples,
+        lowest = tf.fill([tf.shape(x)[0]], tf.float32.min)
+        _, _, total = tf.while_loop(
+            lambda sample, *_: sample < num_samples,
             add,
-            (tf.constant(0), tf.zeros_like(x)),
+            (tf.constant(0), lowest, tf.zeros_like(x)),
             parallel_iterations=1,
         )
         return tf.sign(total)
@@ -111,3 +118,37 @@ def fast_gradient_sign(
             ).numpy()
         )
     return np.concatenate(signs)
+
+
+def _objective(loss, y, outputs):
+    """Factors the gradient of the negative log likelihood.
+
+    Where a classifier is sure of the right class, that gradient is zero in
+    single precision, and an attack that stands still would pass for robustness.
+    With logits `f` it is `1 - p_y` times the gradient of
+    `logsumexp_{j != y} f_j - f_y`, which is not.
+
+    Args:
+        loss: The loss.
+        y: Targets, `[B, ...]`.
+        outputs: Outputs of the model, `[B, ...]`.
+
+    Returns:
+        objective: `[B]`.
+        log_weight: Logarithm of the factor of its gradient, float32, `[B]`.
+    """
+    takes_logits = isinstance(
+        loss, keras.losses.SparseCategoricalCrossentropy
+    ) and getattr(loss, "from_logits", False)
+    if not takes_logits or len(outputs.shape) != 2:
+        nll = stateless.example_loss.negative_log_likelihood(loss, y, outputs)
+        return nll, tf.zeros([tf.shape(outputs)[0]])
+    logits = tf.cast(outputs, tf.float32)
+    true = tf.one_hot(
+        tf.reshape(tf.cast(y, tf.int32), [-1]), logits.shape[-1], True, False
+    )
+    others = tf.reduce_logsumexp(
+        tf.where(true, logits.dtype.min, logits), axis=-1
+    )
+    objective = others - tf.reduce_sum(tf.where(true, logits, 0.0), axis=-1)
+    return objective, -tf.nn.softplus(-objective)
