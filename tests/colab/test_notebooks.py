@@ -11,11 +11,7 @@ _ROOT = pathlib.Path(__file__).parents[2]
 _SOURCES = sorted((_ROOT / "colab").glob("*.py"))
 
 
-@pytest.fixture(params=_SOURCES, ids=lambda path: path.stem)
-def source(request):
-    return request.param
-
-
+@pytest.mark.parametrize("source", _SOURCES, ids=lambda path: path.stem)
 def test_notebook_is_made_from_its_source(source):
     notebook = nbformat.read(source.with_suffix(".ipynb"), as_version=4)
     made = jupytext.read(source)
@@ -25,6 +21,17 @@ def test_notebook_is_made_from_its_source(source):
     assert not any(cell.get("outputs") for cell in notebook.cells)
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(
+            path,
+            marks=() if path.stem == "quickstart" else pytest.mark.slow,
+            id=path.stem,
+        )
+        for path in _SOURCES
+    ],
+)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_notebook_runs(source, monkeypatch):
