@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 DEMO_DIR ?= demo_output
+# Tests run in two processes; those of one file share what they set up.
+PYTEST_FLAGS ?= --numprocesses=2 --dist=loadfile
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -24,10 +26,10 @@ demo: $(DEMO_STAMP) ## Refine a posterior on the yacht data, into DEMO_DIR
 		--dataset=yacht --splits=3 --output_dir="$(DEMO_DIR)"
 
 test: lint ## Check the style and run all but the slow tests
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not slow"
 
 test-slow: lint ## Check the style and run every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
 lint: $(TEST_STAMP) ## Check the style
 	$(BIN)/ruff check .

@@ -33,6 +33,7 @@ TENSORBOARD = ["tensorboard"]
 NOTEBOOK = ["jupytext", "nbclient", "nbformat", "ipykernel", *PLOT]
 TEST = [
     "pytest",
+    "pytest-xdist",  # Tests run side by side.
     "ruff>=0.17,<0.18",  # What `ruff format` accepts differs by release.
     "pre-commit",
     *CORRUPTIONS,
