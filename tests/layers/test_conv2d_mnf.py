@@ -136,7 +136,7 @@ def test_one_kernel_without_a_flow_has_the_moments_of_the_weights():
     )
     kernel = layer.variational_weights[0]
     draws = multiplicative_draws.repeat(
-        lambda: layer.draw_kernel("float32"), 4000
+        lambda: kernel.sample(layer.seed_generator, "float32"), 4000
     )
     z = (draws - np.asarray(kernel.loc)) / np.minimum(kernel.scale, 0.7)
     assert np.all(np.abs(np.mean(z, axis=0)) < 7.0 / np.sqrt(len(z)))

@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+from scipy import stats
 
 from tests.support import layer_case
 from tests.support import linear_gaussian
@@ -96,3 +97,34 @@ def test_elbo_averages_a_random_divergence_from_the_marginal_prior():
     assert first != other
     # The collapsed bound also pays for the means.
     assert first > collapsed
+
+
+def test_the_bound_is_that_of_the_draws_where_scales_are_limited():
+    # y = w.x + e with 50 weights N(0, 1) a priori: the evidence is known.
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(20, 50)), np.zeros((20, 1))
+    layer = layers.DenseMNF(
+        1,
+        use_bias=False,
+        flow_length=0,
+        max_std=0.1,
+        log_var_init=0.0,
+        kernel_initializer="zeros",
+        num_train_examples=20,
+        seed=0,
+    )
+    model = keras.Sequential([keras.Input((50,)), layer])
+    bound = refinement.elbo(
+        model, x, y, loss=losses.GaussianNLL(1.0), num_samples=50, seed=0
+    )
+    covariance = x @ x.T + np.eye(20)
+    evidence = stats.multivariate_normal(np.zeros(20), covariance).logpdf(
+        y[:, 0]
+    )
+    assert bound < evidence
+    # That of independent weights of standard deviation 0.1, in closed form.
+    log_likelihood = -10.0 * np.log(2 * np.pi) - 0.5 * 0.01 * np.sum(x**2)
+    kl = 50 * (0.5 * (0.01 - 1.0) - np.log(0.1))
+    np.testing.assert_allclose(bound, log_likelihood - kl, rtol=0.02)
+    with pytest.raises(ValueError, match="max_std=0.1"):
+        refinement.refine(model, x, y, loss=losses.GaussianNLL(1.0))

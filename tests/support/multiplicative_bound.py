@@ -66,8 +66,8 @@ class Bound:
         else:
             loc_0, log_precision_0 = self._values["auxiliary_base"]
             loc = loc + loc_0
-            log_precision = b2 * statistic + log_precision_0
-            stddev = np.exp(-np.clip(log_precision, -10, 10) / 2.0)
+            log_precision = np.clip(b2 * statistic, -10, 10) + log_precision_0
+            stddev = np.exp(-log_precision / 2.0)
         base, log_det = self._flow("auxiliary_flow", z, masks)
         log_prob = stats.norm.logpdf(base, loc, stddev)
         return np.sum(log_prob, axis=-1) + log_det

@@ -39,7 +39,7 @@ def kl_and_elbo(num_examples, model, entry):
         return {}
     # Some are estimates: the same ones after a restart.
     seed = keras.random.SeedGenerator(entry["step"])
-    kl = sum(float(weight.kl(seed=seed)) for weight in weights)
+    kl = sum(float(weight.kl(seed=seed, limited=True)) for weight in weights)
     return {"kl": kl, "elbo": -num_examples * entry["nll"] - kl}
 
 

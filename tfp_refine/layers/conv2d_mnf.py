@@ -2,12 +2,9 @@
 
 import keras
 
-from tfp_refine import arguments
 from tfp_refine.layers import docstrings
 from tfp_refine.layers import multiplicative_layer
 from tfp_refine.layers import variational_conv
-
-_ESTIMATORS = ("local_reparameterization", "reparameterization")
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
@@ -39,39 +36,8 @@ class Conv2DMNF(
     keras_layer = keras.layers.Conv2D
     z_axis = -1
 
-    def __init__(
-        self, *args, inference_estimator="local_reparameterization", **kwargs
-    ):
-        super().__init__(*args, **kwargs)
-        self.inference_estimator = arguments.one_of(
-            "inference_estimator", inference_estimator, _ESTIMATORS
-        )
-
-    def call(self, inputs, sample=None, training=None):
-        sample_outputs = self.sample_outputs
-        if not training and self.inference_estimator == "reparameterization":
-            sample_outputs = self._sample_with_one_kernel
-        return self._call(inputs, sample, sample_outputs)
-
-    def _sample_with_one_kernel(self, inputs):
-        """Computes pre-activations with one draw of the weights."""
-        dtype = self.compute_dtype
-        outputs = self.apply_kernel(inputs, self.draw_kernel(dtype))
-        if self.use_bias:
-            bias = self._weight_tensors["bias"].sample(
-                self.seed_generator, dtype
-            )
-            outputs = outputs + self.broadcast_bias(bias)
-        return outputs
-
     def multiplied_means(self, inputs, loc, z):
         shape = [1] * (self.rank + 2)
         shape[0], shape[self.channel_axis] = -1, z.shape[-1]
         outputs = self.apply_kernel(inputs, loc)
         return outputs * keras.ops.reshape(z, shape)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "inference_estimator": self.inference_estimator,
-        }

@@ -18,7 +18,8 @@ class DenseMNF(
     share a random multiplier, and a normalizing flow couples the multipliers.
     So weights are correlated, and not Gaussian, at the price of a few small
     products. Each example has multipliers of its own, and given these its
-    pre-activations are drawn as in `DenseLocalReparameterization`.
+    pre-activations are drawn as in `DenseLocalReparameterization`, or in
+    inference from one draw of the weights for the batch.
 
     {mnf_dense}
 

@@ -116,26 +116,23 @@ _FLOW = """\
         z_var_init: Initial variance of the multipliers before their flow, about
             means near 1. Defaults to `0.01`.
         max_std: Largest standard deviation that weights have in the outputs; in
-            the KL divergence they have their own. Defaults to `None`, any.
-{inference}\
-"""
-_INFERENCE = """\
+            the KL divergence that is trained on they have their own. Defaults
+            to `None`, any.
         inference_estimator: `"local_reparameterization"`, or
             `"reparameterization"`: out of training all positions and examples
             share one draw of the weights. Defaults to the first.
 """
 
 
-def _with_flow(documented, plain, multiplied, inference=""):
+def _with_flow(documented, plain, multiplied):
     """Documents the arguments of a layer with a multiplicative flow."""
-    posterior = documented.index("        kernel_posterior:")
-    bias = documented.index("        bias_posterior:")
+    begin = documented.index("        kernel_posterior:")
     end = documented.index("        num_train_examples:")
     return (
-        documented[:posterior]
-        + _FLOW.format(plain=plain, multiplied=multiplied, inference=inference)
+        documented[:begin]
+        + _FLOW.format(plain=plain, multiplied=multiplied)
         + "        bias_posterior: Posterior family of the bias. Defaults to\n"
-        "            mean field.\n" + documented[max(bias, end) :]
+        "            mean field.\n" + documented[end:]
     )
 
 
@@ -167,7 +164,6 @@ def expand(layer):
                     _conv(layer.keras_layer, layer.map_arguments),
                     "Conv2DLocalReparameterization",
                     "filter",
-                    _INFERENCE,
                 ),
             )
     return layer

@@ -58,7 +58,7 @@ class LocalReparameterization:
             "float32" if self.compute_dtype == "float16" else self.compute_dtype
         )
         variance = 0.0
-        kernel_variance = self.kernel_variance(dtype)
+        kernel_variance = self._weight_tensors["kernel"].variance(dtype)
         if kernel_variance is not None:
             squared = keras.ops.square(keras.ops.cast(inputs, dtype))
             variance = self.apply_kernel(squared, kernel_variance)
@@ -73,10 +73,6 @@ class LocalReparameterization:
             keras.ops.shape(outputs), dtype, self.seed_generator
         )
         return outputs + keras.ops.cast(scale * noise, self.compute_dtype)
-
-    def kernel_variance(self, dtype):
-        """Returns the kernel's variance; `None` for a point estimate."""
-        return self._weight_tensors["kernel"].variance(dtype)
 
 
 class Flipout:

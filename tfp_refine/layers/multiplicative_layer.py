@@ -1,5 +1,6 @@
 """What the layers with multiplicative normalizing flows share."""
 
+import functools
 import math
 
 import keras
@@ -9,9 +10,10 @@ from tfp_refine.layers import estimators
 from tfp_refine.layers import flow_weights
 from tfp_refine.layers import mean_field_posterior
 from tfp_refine.layers import multiplicative_posterior
-from tfp_refine.layers import noise as random_draws
 
 _AUXILIARY = ("log_precision", "paper")
+_ESTIMATORS = ("local_reparameterization", "reparameterization")
+_MAX_LOG_VAR = 40
 
 
 class MultiplicativeLayer(estimators.LocalReparameterization):
@@ -35,6 +37,7 @@ class MultiplicativeLayer(estimators.LocalReparameterization):
         log_var_init=-9.0,
         z_var_init=0.01,
         max_std=None,
+        inference_estimator="local_reparameterization",
         **kwargs,
     ):
         if "kernel_posterior" in kwargs:
@@ -57,6 +60,11 @@ class MultiplicativeLayer(estimators.LocalReparameterization):
             arguments.one_of("auxiliary", auxiliary, _AUXILIARY),
         )
         log_var_init = arguments.finite("log_var_init", log_var_init)
+        if abs(log_var_init) > _MAX_LOG_VAR:
+            raise ValueError(
+                f"`log_var_init` must be in [-{_MAX_LOG_VAR}, {_MAX_LOG_VAR}]. "
+                f"Received: log_var_init={log_var_init}"
+            )
         initial_scale = math.exp(0.5 * log_var_init)
         kwargs.setdefault(
             "bias_posterior",
@@ -76,6 +84,17 @@ class MultiplicativeLayer(estimators.LocalReparameterization):
         self.max_std = max_std
         if max_std is not None:
             self.max_std = arguments.positive("max_std", max_std)
+        self.inference_estimator = arguments.one_of(
+            "inference_estimator", inference_estimator, _ESTIMATORS
+        )
+
+    def call(self, inputs, sample=None, training=None):
+        sample_outputs = self.sample_outputs
+        if not training and self.inference_estimator == "reparameterization":
+            sample_outputs = functools.partial(
+                estimators.Reparameterization.sample_outputs, self
+            )
+        return self._call(inputs, sample, sample_outputs)
 
     def sample_outputs(self, inputs):
         """Computes pre-activations with noise and multipliers of their own."""
@@ -110,26 +129,11 @@ class MultiplicativeLayer(estimators.LocalReparameterization):
             f"{type(self).__name__} must implement `multiplied_means`"
         )
 
-    def draw_kernel(self, dtype):
-        """Draws the kernel, cast to `dtype`."""
-        weight = self._weight_tensors["kernel"]
-        wide = weight.loc.dtype
-        if self._settings.flow_length:
-            mean = weight.draw_mean(self.seed_generator)
-        else:
-            mean = weight.mean(wide)
-        scale = keras.ops.sqrt(self.kernel_variance(wide))
-        noise = random_draws.standard_normal(
-            weight.loc.shape, wide, self.seed_generator
-        )
-        return keras.ops.cast(mean + scale * noise, dtype)
-
-    def kernel_variance(self, dtype):
-        variance = super().kernel_variance(dtype)
-        if self.max_std is None:
-            return variance
-        # No gradient above the limit: there the prior alone pulls.
-        return keras.ops.minimum(variance, self.max_std**2)
+    def add_variational_weight(self, name, shape):
+        weight = super().add_variational_weight(name, shape)
+        if name == "kernel":
+            weight.max_std = self.max_std
+        return weight
 
     def get_config(self):
         config = {
@@ -137,6 +141,7 @@ class MultiplicativeLayer(estimators.LocalReparameterization):
             **self._settings._asdict(),
             "log_var_init": self.log_var_init,
             "max_std": self.max_std,
+            "inference_estimator": self.inference_estimator,
         }
         del config["kernel_posterior"]  # not an argument
         return config

@@ -13,8 +13,8 @@ from tfp_refine.layers import posterior_family
 from tfp_refine.math import gaussian
 from tfp_refine.math import multiplicative
 
-# Spread of the initial means of the multipliers about one.
-_Z_SPREAD = 0.01
+# Spread of the multipliers' initial means about one, in initial scales.
+_Z_SPREAD = 0.1
 # Draws that their mean is computed from.
 _MEAN_DRAWS = 128
 
@@ -23,9 +23,9 @@ class FlowSettings(NamedTuple):
     """What the flows of a multiplicative posterior are like.
 
     Attributes:
-        flow_length: Steps of the flow of `q(z)`, 1 or more.
+        flow_length: Steps of the flow of `q(z)`.
         flow_units: Hidden units of each of them.
-        auxiliary_flow_length: Steps of the flow of `r(z|W)`, 0 or more.
+        auxiliary_flow_length: Steps of the flow of `r(z|W)`.
         auxiliary_flow_units: Hidden units of each of them.
         masks: "random" or "alternating".
         z_var_init: Initial variance of the multipliers, before the flow.
@@ -66,7 +66,7 @@ class MultiplicativePosterior(posterior_family.PosteriorFamily):
         z_loc = add_weight(
             name=f"{name}_z_loc",
             shape=(size,),
-            initializer=initializers.normal(_Z_SPREAD, mean=1.0),
+            initializer=initializers.normal(_Z_SPREAD * z_scale, mean=1.0),
         )
         z_log_variance = add_weight(
             name=f"{name}_z_log_variance",
@@ -224,7 +224,12 @@ class MultiplicativeWeight(mean_field_posterior.MeanFieldWeight):
         deviation = self._deviation(self._noise(seed))
         return keras.ops.cast(mean + deviation, dtype)
 
-    def kl(self, loc=None, seed=None):
+    def unit_kl(self, axes):
+        raise ValueError(
+            f"The divergence of '{self.loc.path}' is not a sum over units."
+        )
+
+    def kl(self, loc=None, seed=None, limited=False):
         """Draws the bound on the KL divergence from the prior, nats.
 
         Single draws can be negative; it is their mean that bounds.
@@ -232,40 +237,42 @@ class MultiplicativeWeight(mean_field_posterior.MeanFieldWeight):
         Args:
             loc: As for `VariationalWeight.kl`.
             seed: `keras.random.SeedGenerator`.
+            limited: As for `VariationalWeight.kl`.
 
         Returns:
             kl: Scalar.
         """
 
-        def conditional_kl(mean):
-            return self.regularizer(mean, self.scale, self.prior_weights)
+        def conditional_kl(mean, scale):
+            return self.regularizer(mean, scale, self.prior_weights)
 
-        return self._draw_bound(conditional_kl, loc, seed)
+        return self._draw_bound(conditional_kl, loc, seed, limited)
 
-    def marginal_kl(self, seed=None):
-        def conditional_kl(mean):
-            prior = self.regularizer.prior(mean, self.scale, self.prior_weights)
-            q = gaussian.Gaussian(mean, self.scale)
+    def marginal_kl(self, seed=None, limited=False):
+        def conditional_kl(mean, scale):
+            prior = self.regularizer.prior(mean, scale, self.prior_weights)
+            q = gaussian.Gaussian(mean, scale)
             return keras.ops.sum(gaussian.kl_divergence(q, prior))
 
-        return self._draw_bound(conditional_kl, None, seed)
+        return self._draw_bound(conditional_kl, None, seed, limited)
 
-    def _draw_bound(self, conditional_kl, loc, seed):
+    def _draw_bound(self, conditional_kl, loc, seed, limited):
+        scale = self.limited_scale if limited else self.scale
         z, log_det = self.draw_z((), seed)
         mean = self._times(z, loc)
         log_q = multiplicative.expected_log_prob(
             keras.ops.convert_to_tensor(self.base.log_variance), log_det
         )
-        return conditional_kl(mean) + log_q - self._log_r(z, mean, seed)
+        log_r = self._log_r(z, mean, scale, seed)
+        return conditional_kl(mean, scale) + log_q - log_r
 
-    def _log_r(self, z, mean, seed):
+    def _log_r(self, z, mean, scale, seed):
         """Computes `log r(z|W)` for weights drawn given `z`."""
         c, b1, b2 = keras.ops.unstack(
             keras.ops.convert_to_tensor(self.auxiliary), axis=0
         )
         mean, variance = (
-            self._as_rows(value)
-            for value in (mean, keras.ops.square(self.scale))
+            self._as_rows(value) for value in (mean, keras.ops.square(scale))
         )
         noise = random_draws.standard_normal(
             (mean.shape[1],), self.loc.dtype, seed
@@ -276,17 +283,20 @@ class MultiplicativeWeight(mean_field_posterior.MeanFieldWeight):
             mean, variance, c, noise, linear=is_conv and not is_paper
         )
         loc, log_precision = b1 * statistic, b2 * statistic
+        base_log_precision = 0.0
         if is_paper:  # a sigmoid that is a standard deviation
             log_precision = -2.0 * keras.ops.log_sigmoid(log_precision)
         else:
-            loc = loc + self.auxiliary_base[0]
-            log_precision = log_precision + self.auxiliary_base[1]
+            base_loc, base_log_precision = keras.ops.unstack(
+                keras.ops.convert_to_tensor(self.auxiliary_base)
+            )
+            loc = loc + base_loc
         base, log_det = z, 0.0
         if self.auxiliary_flow is not None:
             masks = self.auxiliary_flow.draw_masks((), z.dtype, seed)
             base, log_det = self.auxiliary_flow(z, masks)
         return multiplicative.auxiliary_log_prob(
-            base, log_det, loc, log_precision
+            base, log_det, loc, log_precision, base_log_precision
         )
 
     def _base_draw(self, noise):

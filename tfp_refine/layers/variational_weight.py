@@ -55,6 +55,8 @@ class VariationalWeight:
         scale_weights: Tuple of `keras.Variable`: what else the family learns.
         regularizer: `KLRegularizer`, or `None` if the weight has no prior.
         prior_weights: Tuple: what the regularizer's `prior_weights` returned.
+        max_std: Largest standard deviation that draws and variances have, or
+            `None`; `scale`, and by default the KL divergence, have no limit.
     """
 
     family = None
@@ -70,6 +72,7 @@ class VariationalWeight:
         self.scale_weights = tuple(scale_weights)
         self.regularizer = None
         self.prior_weights = ()
+        self.max_std = None
         self._last_noise = None
 
     def set_prior(self, regularizer, prior_weights=()):
@@ -106,6 +109,17 @@ class VariationalWeight:
         """That of the part of each weight that is independent of others."""
         return self.scale
 
+    @property
+    def limited_scale(self):
+        """`scale`, but at most `max_std`: that of the draws."""
+        return self._limited(self.scale)
+
+    def _limited(self, scale):
+        if self.max_std is None:
+            return scale
+        # No gradient above the limit: there the prior alone pulls.
+        return keras.ops.minimum(scale, self.max_std)
+
     def total_correlation(self):
         """Computes the divergence from the product of the marginals, nats.
 
@@ -125,13 +139,15 @@ class VariationalWeight:
         loc = keras.ops.convert_to_tensor(self.loc)
         return self.regularizer.prior(loc, self.scale, self.prior_weights)
 
-    def kl(self, loc=None, seed=None):
+    def kl(self, loc=None, seed=None, limited=False):
         """Computes the KL divergence from the prior, in nats, a scalar.
 
         Args:
             loc: Posterior mean in place of the variable's, `[...]`.
             seed: `keras.random.SeedGenerator`, for a divergence that is
                 estimated from a draw: used unless the forward pass left one.
+            limited: Whether it is that of a posterior with `limited_scale`,
+                which with the likelihood of the draws makes a bound.
 
         Returns:
             kl: Scalar.
@@ -140,7 +156,8 @@ class VariationalWeight:
         draw = None
         if self.regularizer.needs_draw:
             draw = loc + self._deviation(self._take_noise(seed))
-        kl = self.regularizer(loc, self.scale, self.prior_weights, draw)
+        scale = self.limited_scale if limited else self.scale
+        kl = self.regularizer(loc, scale, self.prior_weights, draw)
         correlation = self.total_correlation()
         return kl if correlation is None else kl + correlation
 
@@ -149,13 +166,14 @@ class VariationalWeight:
         """Whether `kl` is an unbiased estimate, another at each call."""
         return self.regularizer.needs_draw
 
-    def marginal_kl(self, seed=None):
+    def marginal_kl(self, seed=None, limited=False):
         """Computes the KL divergence from `prior`, in nats, a scalar.
 
         It is `kl`, but for a prior with parameters that were integrated out.
 
         Args:
             seed: As for `kl`.
+            limited: As for `kl`.
 
         Returns:
             kl: Scalar.
@@ -163,7 +181,8 @@ class VariationalWeight:
         Raises:
             ValueError: If the prior is not Gaussian.
         """
-        q = gaussian.Gaussian(keras.ops.convert_to_tensor(self.loc), self.scale)
+        scale = self.limited_scale if limited else self.scale
+        q = gaussian.Gaussian(keras.ops.convert_to_tensor(self.loc), scale)
         kl = keras.ops.sum(gaussian.kl_divergence(q, self.prior))
         correlation = self.total_correlation()
         return kl if correlation is None else kl + correlation
@@ -244,11 +263,13 @@ class VariationalWeight:
         draws = random_draws.standard_normal(
             self.loc.shape, self.loc.dtype, seed
         )
-        return keras.ops.cast(self.independent_scale * draws, dtype)
+        scale = self._limited(self.independent_scale)
+        return keras.ops.cast(scale * draws, dtype)
 
     def variance(self, dtype):
         """Returns the variance of the independent part, cast to `dtype`."""
-        return keras.ops.cast(keras.ops.square(self.independent_scale), dtype)
+        scale = self._limited(self.independent_scale)
+        return keras.ops.cast(keras.ops.square(scale), dtype)
 
     def _noise(self, seed):
         """Draws standard normal numbers: `e`, and `z` if there is a factor."""
@@ -261,7 +282,7 @@ class VariationalWeight:
 
     def _deviation(self, noise):
         """Computes the deviation from the mean that noise stands for."""
-        deviation = self.independent_scale * noise[0]
+        deviation = self._limited(self.independent_scale) * noise[0]
         if self.factor is None:
             return deviation
         factor = keras.ops.convert_to_tensor(self.factor)

@@ -71,6 +71,7 @@ def auxiliary_log_prob(
     log_det: tf.Tensor,
     loc: tf.Tensor,
     log_precision: tf.Tensor,
+    base_log_precision: tf.Tensor | float = 0.0,
 ) -> tf.Tensor:
     """Computes `log r(z|W)`.
 
@@ -78,7 +79,9 @@ def auxiliary_log_prob(
         base: What the flow of `r` makes of `z`, `[D]`.
         log_det: Log determinant of that flow at `z`, nats, a scalar.
         loc: Mean of the base distribution, `[D]`.
-        log_precision: Logarithm of its precision, `[D]`; clipped to [-10, 10].
+        log_precision: What the weights say of the logarithm of its precision,
+            `[D]`; clipped to [-10, 10].
+        base_log_precision: What is added to that, `[D]`. Defaults to zero.
 
     Returns:
         log_prob: Nats, a scalar.
@@ -86,6 +89,7 @@ def auxiliary_log_prob(
     log_precision = tf.clip_by_value(
         log_precision, -_MAX_LOG_PRECISION, _MAX_LOG_PRECISION
     )
+    log_precision += base_log_precision
     log_prob = 0.5 * (
         log_precision
         - math.log(2.0 * math.pi)

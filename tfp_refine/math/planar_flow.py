@@ -25,8 +25,8 @@ def forward(
 
     Args:
         x: Points, `[..., D]`.
-        u: Direction, broadcastable to `[..., D]`.
-        w: Normal of the plane, broadcastable to `[..., D]`.
+        u: Direction, `[..., D]`.
+        w: Normal of the plane, `[..., D]`.
         b: Offset of the plane, broadcastable to `[...]`.
 
     Returns:

@@ -82,4 +82,7 @@ def _log_likelihood(likelihood, key, num_samples):
 def _kl(weight, marginal_prior, num_samples, seeds):
     compute = weight.marginal_kl if marginal_prior else weight.kl
     draws = num_samples if weight.has_random_kl else 1
-    return float(np.mean([compute(seed=seeds) for _ in range(draws)]))
+    # Of the posterior that the likelihood is of, where a layer limits scales.
+    return float(
+        np.mean([compute(seed=seeds, limited=True) for _ in range(draws)])
+    )

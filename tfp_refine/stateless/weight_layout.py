@@ -197,6 +197,12 @@ def _check_family(weights):
                 f"for each weight. Received: '{weight.loc.path}' of the family "
                 f"'{weight.family}'"
             )
+        if weight.max_std is not None:
+            raise ValueError(
+                "Refinement draws from the posterior as it is, without a limit "
+                f"of the scales. Received: '{weight.loc.path}' with max_std="
+                f"{weight.max_std}"
+            )
 
 
 def _prior(weight):
