@@ -7,26 +7,30 @@ import tensorflow_probability as tfp
 class Flow(tfp.bijectors.Bijector):
     """A bijector of vectors `[..., D]` with named parameters.
 
-    Parameters that are variables stay so: a change of them is seen, and they
-    are among the bijector's `trainable_variables`.
+    Parameters that are variables stay so: they are among the bijector's
+    `trainable_variables`, and functions use the value that they have then. (TFP
+    keeps results of eager calls, and returns them for the same tensor.)
 
     Args:
-        event_ndims: Dict from name of a parameter to the number of its axes
-            without batches.
+        axes: Dict from name of a parameter to a letter for each of its axes
+            without batches, such as `"DH"`. Axes of one letter have one size;
+            the first parameter's last axis is that of the points.
         arguments: The arguments of the subclass, as `locals()`.
 
     Raises:
-        ValueError: If a parameter has too few axes, or another dtype.
+        ValueError: If a parameter has too few axes or another dtype, or sizes
+            disagree.
     """
 
-    def __init__(self, event_ndims, arguments):
-        given = [arguments[name] for name in event_ndims]
+    def __init__(self, axes, arguments):
+        given = [arguments[name] for name in axes]
         with tf.name_scope(arguments["name"]):
             dtype = _dtype_of(given)
             self._parameters_in_order = [
-                _checked(name, value, event_ndims[name], dtype)
-                for name, value in zip(event_ndims, given, strict=True)
+                _checked(name, value, len(axes[name]), dtype)
+                for name, value in zip(axes, given, strict=True)
             ]
+            self._size = _sizes(axes, self._parameters_in_order)["D"]
             super().__init__(
                 forward_min_event_ndims=1,
                 dtype=dtype,
@@ -35,17 +39,44 @@ class Flow(tfp.bijectors.Bijector):
                 name=arguments["name"],
             )
 
+    def _check_points(self, points):
+        """Checks that points have the size of the parameters."""
+        size = points.shape[-1]
+        if None not in (size, self._size) and size != self._size:
+            raise ValueError(
+                f"Points of the bijector '{self.name}' must have "
+                f"{self._size} coordinates. Received: shape {points.shape}"
+            )
+
     def _tensors(self):
         """Returns the parameters as they stand, a tuple of tensors."""
         return tuple(map(tf.convert_to_tensor, self._parameters_in_order))
 
 
-def parameter_properties(event_ndims):
+def parameter_properties(axes):
     """Returns what `tfp.bijectors.Bijector._parameter_properties` must."""
     return {
-        name: tfp.util.ParameterProperties(event_ndims=ndims)
-        for name, ndims in event_ndims.items()
+        name: tfp.util.ParameterProperties(event_ndims=len(letters))
+        for name, letters in axes.items()
     }
+
+
+def _sizes(axes, parameters):
+    """Returns the size of each letter; `None` where it is not known."""
+    sizes = {}
+    for (name, letters), value in zip(axes.items(), parameters, strict=True):
+        shape = value.shape
+        if shape.rank is None:
+            continue
+        for letter, size in zip(letters[::-1], shape[::-1], strict=False):
+            if size is None:
+                continue
+            if sizes.setdefault(letter, size) != size:
+                raise ValueError(
+                    f"`{name}` must have {sizes[letter]} in place of {size}, "
+                    f"as the others. Received: shape {shape}"
+                )
+    return {"D": None} | sizes
 
 
 def _dtype_of(values):

@@ -3,14 +3,14 @@
 from tfp_refine.bijectors import flow
 from tfp_refine.math import gated_coupling
 
-_EVENT_NDIMS = {
-    "mask": 1,
-    "hidden_kernel": 2,
-    "hidden_bias": 1,
-    "shift_kernel": 2,
-    "shift_bias": 1,
-    "gate_kernel": 2,
-    "gate_bias": 1,
+_AXES = {
+    "mask": "D",
+    "hidden_kernel": "DH",
+    "hidden_bias": "H",
+    "shift_kernel": "HD",
+    "shift_bias": "D",
+    "gate_kernel": "HD",
+    "gate_bias": "D",
 }
 
 
@@ -37,14 +37,15 @@ class GatedCoupling(flow.Flow):
         name: Name of the bijector.
 
     Raises:
-        ValueError: If a parameter has too few axes, or another dtype.
+        ValueError: If a parameter has too few axes or another dtype, or sizes
+            disagree.
 
     Example:
 
     ```python
     rng = np.random.default_rng(0)
     shapes = ([4, 8], [8], [8, 4], [4], [8, 4], [4])
-    weights = [rng.normal(size=shape) for shape in shapes]
+    weights = [rng.normal(size=s).astype("float32") for s in shapes]
     flow = tfp_refine.bijectors.GatedCoupling([1.0, 0.0, 1.0, 0.0], *weights)
     ```
 
@@ -65,19 +66,22 @@ class GatedCoupling(flow.Flow):
         validate_args=False,
         name="gated_coupling",
     ):
-        super().__init__(_EVENT_NDIMS, dict(locals()))
+        super().__init__(_AXES, dict(locals()))
 
     @classmethod
     def _parameter_properties(cls, dtype):
-        return flow.parameter_properties(_EVENT_NDIMS)
+        return flow.parameter_properties(_AXES)
 
     def _forward(self, x):
+        self._check_points(x)
         return gated_coupling.forward(x, *self._mask_and_network())[0]
 
     def _inverse(self, y):
+        self._check_points(y)
         return gated_coupling.inverse(y, *self._mask_and_network())
 
     def _forward_log_det_jacobian(self, x):
+        self._check_points(x)
         return gated_coupling.forward(x, *self._mask_and_network())[1]
 
     def _mask_and_network(self):

@@ -3,7 +3,7 @@
 from tfp_refine.bijectors import flow
 from tfp_refine.math import planar_flow
 
-_EVENT_NDIMS = {"u": 1, "w": 1, "b": 0}
+_AXES = {"u": "D", "w": "D", "b": ""}
 
 
 class Planar(flow.Flow):
@@ -21,7 +21,8 @@ class Planar(flow.Flow):
         name: Name of the bijector.
 
     Raises:
-        ValueError: If a parameter has too few axes, or another dtype.
+        ValueError: If a parameter has too few axes or another dtype, or sizes
+            disagree.
 
     Example:
 
@@ -37,17 +38,20 @@ class Planar(flow.Flow):
     """
 
     def __init__(self, u, w, b, validate_args=False, name="planar"):
-        super().__init__(_EVENT_NDIMS, dict(locals()))
+        super().__init__(_AXES, dict(locals()))
 
     @classmethod
     def _parameter_properties(cls, dtype):
-        return flow.parameter_properties(_EVENT_NDIMS)
+        return flow.parameter_properties(_AXES)
 
     def _forward(self, x):
+        self._check_points(x)
         return planar_flow.forward(x, *self._tensors())[0]
 
     def _inverse(self, y):
+        self._check_points(y)
         return planar_flow.inverse(y, *self._tensors())
 
     def _forward_log_det_jacobian(self, x):
+        self._check_points(x)
         return planar_flow.forward(x, *self._tensors())[1]

@@ -3,7 +3,7 @@
 from tfp_refine.bijectors import flow
 from tfp_refine.math import radial_flow
 
-_EVENT_NDIMS = {"x0": 1, "alpha_prime": 0, "beta_prime": 0}
+_AXES = {"x0": "D", "alpha_prime": "", "beta_prime": ""}
 
 
 class Radial(flow.Flow):
@@ -21,7 +21,8 @@ class Radial(flow.Flow):
         name: Name of the bijector.
 
     Raises:
-        ValueError: If a parameter has too few axes, or another dtype.
+        ValueError: If a parameter has too few axes or another dtype, or sizes
+            disagree.
 
     Example:
 
@@ -39,17 +40,20 @@ class Radial(flow.Flow):
     def __init__(
         self, x0, alpha_prime, beta_prime, validate_args=False, name="radial"
     ):
-        super().__init__(_EVENT_NDIMS, dict(locals()))
+        super().__init__(_AXES, dict(locals()))
 
     @classmethod
     def _parameter_properties(cls, dtype):
-        return flow.parameter_properties(_EVENT_NDIMS)
+        return flow.parameter_properties(_AXES)
 
     def _forward(self, x):
+        self._check_points(x)
         return radial_flow.forward(x, *self._tensors())[0]
 
     def _inverse(self, y):
+        self._check_points(y)
         return radial_flow.inverse(y, *self._tensors())
 
     def _forward_log_det_jacobian(self, x):
+        self._check_points(x)
         return radial_flow.forward(x, *self._tensors())[1]

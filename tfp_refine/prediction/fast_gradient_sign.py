@@ -66,6 +66,11 @@ def fast_gradient_sign(
                 f"`{name}` must be one tensor. Received: a structure of "
                 f"{len(keras.tree.flatten(value))}"
             )
+    if not x.dtype.is_floating:
+        raise ValueError(
+            "`x` must be floating: a gradient is a direction to move in. "
+            f"Received: dtype {x.dtype.name}"
+        )
     stateless.arrays.check_fits(model, x)
     loss = stateless.example_loss.resolve(model, loss)
     stateless.example_loss.check_labels(loss, y, model(x[:1]))
