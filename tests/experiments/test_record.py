@@ -53,3 +53,13 @@ def test_folder_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match="--output_dir must be a folder"):
         record.Folder(tmp_path / "file" / "x", {}, {})
+
+
+def test_flags_that_are_newer_than_a_folder_had_their_defaults(tmp_path):
+    record.Folder(tmp_path, {}, {"steps": 3})
+    newer = {"steps": 3, "flow_length": 2}
+    record.Folder(tmp_path, {}, newer, defaults={"steps": 9, "flow_length": 2})
+    with pytest.raises(ValueError, match="--flow_length: 1 there, 2 now"):
+        record.Folder(tmp_path, {}, newer, defaults={"flow_length": 1})
+    with pytest.raises(ValueError, match="--steps: 3 there, 4 now"):
+        record.Folder(tmp_path, {}, {"steps": 4}, defaults={"steps": 4})

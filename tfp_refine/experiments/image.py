@@ -155,6 +155,7 @@ class Experiment:
                     and name not in image_flags.EVALUATION
                 },
             },
+            defaults=run_flags.defaults(*_FLAG_MODULES),
         )
 
     def run(self):
@@ -212,14 +213,10 @@ class Experiment:
     def _load_other(self):
         if FLAGS.ood_dataset is None:
             return None
-        if FLAGS.ood_dataset == FLAGS.dataset:
-            raise ValueError(
-                "--ood_dataset must be another set than --dataset. "
-                f"Received: {FLAGS.dataset} for both"
-            )
         return other_images.load(
             "ood_dataset",
             FLAGS.ood_dataset,
+            FLAGS.dataset,
             self._raw.x_test,
             self._data.scaler,
             FLAGS.data_dir,

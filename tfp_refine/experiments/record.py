@@ -19,14 +19,17 @@ class Folder:
         path: The folder; created if it does not exist.
         flags: Dict of all flags, for the record.
         decisive: Dict of what decides the results in the folder.
+        defaults: Dict of the values that flags have by default: what they were
+            when the folder was written, if it does not know them.
 
     Raises:
         ValueError: If it cannot be written, or holds results of others.
     """
 
-    def __init__(self, path, flags, decisive):
+    def __init__(self, path, flags, decisive, defaults=None):
         self.path = pathlib.Path(path)
         self._flags = flags
+        self._defaults = defaults or {}
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._check(json.loads(json.dumps(decisive)))
@@ -46,6 +49,7 @@ class Folder:
         if saved is None:
             write(self.path / "flags.json", decisive)
             return
+        saved = self._defaults | saved
         differences = [
             f"--{name}: {saved.get(name)!r} there, {value!r} now"
             for name, value in decisive.items()

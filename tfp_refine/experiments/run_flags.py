@@ -78,6 +78,22 @@ def values(*modules):
     }
 
 
+def defaults(*modules):
+    """Returns the default values of the flags that some modules define.
+
+    Args:
+        *modules: Modules.
+
+    Returns:
+        defaults: Dict from a flag's name to its default value.
+    """
+    return {
+        flag.name: flag.default
+        for module in modules
+        for flag in FLAGS.get_flags_for_module(module)
+    }
+
+
 def numbers(name, convert):
     """Reads the numbers of a list flag.
 

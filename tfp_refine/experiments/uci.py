@@ -189,6 +189,7 @@ class Experiment:
                     if name not in _INCIDENTAL
                 },
             },
+            defaults=run_flags.defaults(*_FLAG_MODULES),
         )
 
     def run(self):
