@@ -34,7 +34,7 @@ def test_each_task_has_a_record_a_table_and_a_figure(finished):
         assert list(by_method) == ["map", "ffg", "mnf"]
         assert (directory / f"{task}.png").stat().st_size > 10000
         for method in by_method:
-            assert (directory / task / f"{method}.json").exists()
+            assert len([*(directory / task).glob(f"{method}_*.json")]) == 1
     for text in ("entropy, unseen", "strength", "training accuracy", "MNF"):
         assert text in output
 
@@ -83,15 +83,26 @@ def test_the_cubic_has_the_known_noise_at_least(finished):
         )
 
 
-def test_what_is_there_is_not_run_again_and_methods_can_be_added(
-    finished, tmp_path
+def test_tasks_can_be_run_again_with_other_flags_and_keep_the_others(
+    finished,
 ):
     directory, _ = finished
     paths = [*directory.glob("*/*.json")]
     before = {path: path.stat().st_mtime_ns for path in paths}
-    process = COMMAND.run(f"--output_dir={directory}", "--task=cubic,unseen")
+    results = experiment_command.results(directory)["results"]
+    process = COMMAND.run(
+        f"--output_dir={directory}", "--task=attack", "--method=mnf",
+        "--epsilons=0,0.1,0.3",
+    )  # fmt: skip
     assert process.returncode == 0, process.stderr
+    # Nothing was trained again or removed; the attack alone is another one.
     assert {path: path.stat().st_mtime_ns for path in paths} == before
+    assert len([*directory.glob("*/*.json")]) == len(paths) + 1
+    again = experiment_command.results(directory)["results"]
+    for task in ("unseen", "random_labels", "cubic"):
+        assert again[task] == results[task]
+    assert list(again["attack"]) == ["mnf"]
+    assert again["attack"]["mnf"]["curve"]["epsilon"] == [0.0, 0.1, 0.3]
 
 
 @pytest.mark.slow
@@ -120,10 +131,14 @@ def test_wrong_flags_are_explained_before_any_work(tmp_path):
         "--method=laplace": "--method must name some of map, ffg, mnf",
         "--classes=1": "--classes: `classes` must be two or more",
         "--classes=a,b": "--classes must be a comma-separated list",
-        "--epsilons=-1": "--epsilons must be numbers that are not negative",
+        "--epsilons=-1": "`--epsilons` must be a finite number, not negative",
+        "--epsilons=nan": "`--epsilons` must be a finite number, not negative",
+        "--learning_rate=nan": "`--learning_rate` must be a positive finite",
+        "--unseen_dataset=digits": "must be another set than --dataset",
+        "--log_var_init=2000": "`log_var_init` must be in [-40, 40]",
         "--max_std=0": "`max_std` must be a positive finite number",
-        "--prior_scale=0": "`prior_scale` must be",
-        "--model=resnet20": "--model must be mlp, lenet5 or lenet5_caffe",
+        "--prior_scale=0": "`--prior_scale` must be a positive finite number",
+        "--model=resnet20": "--model must be one of mlp, lenet5, lenet5_caffe",
         "--random_label_examples=5000": "at most 1437, the training images",
         "--flow_length=-1": "flow_length",
         "--dataset=nothing": "nothing",

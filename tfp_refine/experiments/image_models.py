@@ -17,7 +17,12 @@ DENSE_LAYERS = {
     "local_reparameterization": layers.DenseLocalReparameterization,
     "reparameterization": layers.DenseReparameterization,
 }
-NAMES = "mlp, lenet5, lenet5_caffe, resnet20 or resnetN with N = 6 n + 2"
+NAMES = (
+    "mlp, lenet5, lenet5_caffe, lenet5_wide, resnet20 or resnetN with N = 6 n "
+    "+ 2"
+)
+# LeNet-5 as Louizos and Welling have it: for MNIST, and for CIFAR-10.
+_LENETS = {"lenet5_caffe": (20, 50, 500), "lenet5_wide": (192, 192, 1000)}
 
 
 def usual_variational(name):
@@ -32,7 +37,7 @@ def usual_variational(name):
     Raises:
         ValueError: If there is no such model.
     """
-    if not re.fullmatch(r"mlp|lenet5|lenet5_caffe|resnet\d+", name):
+    if not re.fullmatch(r"mlp|lenet5|lenet5_caffe|lenet5_wide|resnet\d+", name):
         raise ValueError(f"--model must be {NAMES}. Received: {name}")
     return "hybrid" if name.startswith("resnet") else "full"
 
@@ -116,6 +121,6 @@ def build(
         chosen["layer"] = chosen.pop("dense_layer")
         del chosen["conv_layer"]
         return models.MLP(input_shape, num_classes, hidden=hidden, **chosen)
-    if name == "lenet5_caffe":
-        chosen |= {"widths": (20, 50, 500), "padding": "valid"}
+    if name in _LENETS:
+        chosen |= {"widths": _LENETS[name], "padding": "valid"}
     return models.LeNet5(input_shape, num_classes, **chosen)

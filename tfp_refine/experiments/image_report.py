@@ -14,6 +14,11 @@ _PAPER = {
         "vi": (-0.032, None),
         "refined_vi": (-0.025, None),
     },
+    # Louizos and Welling, 2017, Table 2.
+    ("mnist", "lenet5_caffe", "full", False): {
+        "vi": (None, 0.991),
+        "mnf": (None, 0.993),
+    },
     ("cifar10", "lenet5", "full", False): {
         "vi": (-0.815, 0.723),
         "refined_vi": (-0.768, 0.735),

@@ -1,5 +1,7 @@
 """Flags of multiplicative normalizing flows (MNF)."""
 
+import math
+
 from absl import flags
 
 from tfp_refine import layers
@@ -19,13 +21,23 @@ flags.DEFINE_integer(
     "auxiliary_flow_units", 100, "Hidden units of each of them.", 1
 )
 flags.DEFINE_float(
-    "log_var_init", -9.0, "Of mnf: initial log variance of the weights."
+    "log_var_init",
+    -9.0,
+    "Of mnf and ffg: initial log variance of the weights.",
 )
 flags.DEFINE_float(
     "max_std",
     None,
-    "Of mnf: largest standard deviation of weights in the outputs. The paper: "
-    "0.5 for MNIST, 0.4 for CIFAR-10. Defaults to any.",
+    "Of mnf and ffg: largest standard deviation of weights in the outputs, or "
+    "inf. The paper: 0.5 for MNIST, 0.4 for CIFAR-10. Defaults to 0.5 for "
+    "`uncertainty`, else to inf.",
+)
+flags.DEFINE_enum(
+    "inference_estimator",
+    "local_reparameterization",
+    ["local_reparameterization", "reparameterization"],
+    "Of mnf and ffg: how outputs are drawn out of training: each by itself, or "
+    "with one draw of the weights for a batch.",
 )
 
 
@@ -40,7 +52,7 @@ def check():
 
 def layer_arguments():
     """Returns the arguments of MNF layers that flags give, a dict."""
-    return {
+    arguments = {
         name: FLAGS[name].value
         for name in (
             "flow_length",
@@ -49,5 +61,9 @@ def layer_arguments():
             "auxiliary_flow_units",
             "log_var_init",
             "max_std",
+            "inference_estimator",
         )
     }
+    if arguments["max_std"] == math.inf:
+        arguments["max_std"] = None
+    return arguments

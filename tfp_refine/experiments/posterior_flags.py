@@ -33,7 +33,8 @@ flags.DEFINE_list(
 flags.DEFINE_list(
     "posterior",
     ["mean_field"],
-    f"Posterior family of the kernels, of {', '.join(POSTERIORS)}; several are "
+    f"Posterior family of the kernels, of {', '.join(POSTERIORS)}; not of mnf; "
+    "several are "
     "compared. Biases are mean_field, or fixed_variance as the kernels.",
 )
 flags.DEFINE_string(

@@ -18,6 +18,8 @@ Reference: Louizos and Welling, 2017, https://arxiv.org/abs/1703.01961, Figures
 2 to 6 and Appendix A.
 """
 
+import functools
+
 from absl import app
 from absl import flags
 
@@ -53,73 +55,87 @@ class Experiment:
 
     def __init__(self):
         uncertainty_flags.check()
-        self._tasks = {}
+        self._about, self._compute = {}, {}
         # Also for the cubic alone: other tasks may be added to its folder.
         raw = datasets.load_images(
             FLAGS.dataset, FLAGS.data_dir, FLAGS.download
         )
-        if {"unseen", "attack"} & set(FLAGS.task):
+        if {"unseen", "attack"} & set(FLAGS.task) or FLAGS.unseen_dataset:
             images = uncertainty_images.Images(raw)
-            self._tasks["unseen"] = images, images.unseen
-            self._tasks["attack"] = images, images.attack
+            self._add("unseen", images, images.unseen)
+            self._add("attack", images, images.attack)
         if "random_labels" in FLAGS.task:
             labels = uncertainty_random_labels.RandomLabels(raw)
-            self._tasks["random_labels"] = labels, labels.run
+            self._add("random_labels", labels, labels.run)
         if "cubic" in FLAGS.task:
             cubic = uncertainty_cubic.Cubic()
-            self._tasks["cubic"] = cubic, cubic.run
+            self._add("cubic", cubic, cubic.run)
         values = run_flags.values(*_FLAG_MODULES)
+        digests = {
+            "data": record.digest(
+                raw.x_train, raw.y_train, raw.x_test, raw.y_test
+            )
+        }
+        if FLAGS.unseen_dataset is not None:
+            digests["unseen_data"] = images.digest
         self._folder = record.Folder(
             FLAGS.output_dir,
             values,
-            decisive={
-                "data": record.digest(
-                    raw.x_train, raw.y_train, raw.x_test, raw.y_test
-                ),
-                **{
-                    name: value
-                    for name, value in values.items()
-                    if name not in uncertainty_flags.INCIDENTAL
-                },
-            },
+            decisive=digests | uncertainty_flags.decisive(values),
+            defaults=run_flags.defaults(*_FLAG_MODULES),
         )
+
+    def _add(self, task, about, compute):
+        self._about[task], self._compute[task] = about, compute
 
     def run(self):
-        """Runs what is missing, writes the record and prints the tables.
+        """Runs what is missing, and reports each task as it is done.
 
         Returns:
-            results: Dict from task to a dict from method to its result.
+            results: Dict from task to a dict from method to its result: all
+                that the folder holds for these flags.
         """
-        results, drawn = {}, {}
         for task in uncertainty_flags.tasks():
-            about, compute = self._tasks[task]
-            results[task] = {
-                method: self._folder.once(
-                    f"{task}/{method}",
-                    lambda method=method, compute=compute: compute(
-                        self._folder, method
+            for method in uncertainty_flags.methods():
+                self._folder.once(
+                    uncertainty_flags.record_name(task, method),
+                    functools.partial(
+                        self._compute[task], self._folder, method
                     ),
                 )
-                for method in uncertainty_flags.methods()
-            }
+            results = self._collect()
+            self._folder.write_results(
+                metrics={
+                    name: {
+                        method: {
+                            k: v
+                            for k, v in result.items()
+                            if isinstance(v, float)
+                        }
+                        for method, result in by_method.items()
+                    }
+                    for name, by_method in results.items()
+                },
+                results=results,
+            )
             print(uncertainty_report.table(task, results[task]), flush=True)
-        self._folder.write_results(
-            metrics={
-                task: {
-                    method: {k: v for k, v in r.items() if isinstance(v, float)}
-                    for method, r in by_method.items()
-                }
-                for task, by_method in results.items()
-            },
-            results=results,
-        )
-        if figures.can_plot():
-            for task, by_method in results.items():
-                drawn[task] = uncertainty_report.figure(
-                    task, by_method, self._tasks[task][0]
+            if figures.can_plot():
+                figure = uncertainty_report.figure(
+                    task, results[task], self._about[task]
                 )
-            figures.save(self._folder.path, drawn)
+                figures.save(self._folder.path, {task: figure})
         print(f"\nRecord: {self._folder.path / 'results.json'}")
+        return results
+
+    def _collect(self):
+        """Reads all results that the folder holds, also of earlier runs."""
+        results = {}
+        for task in uncertainty_flags.TASKS:
+            for method in uncertainty_flags.METHODS:
+                name = uncertainty_flags.record_name(task, method)
+                found = record.read(self._folder.path / f"{name}.json")
+                if found is not None:
+                    results.setdefault(task, {})[method] = found
         return results
 
 

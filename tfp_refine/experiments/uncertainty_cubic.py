@@ -26,7 +26,7 @@ _FAR = 6.0
 class Cubic:
     """The task "cubic": `y = x**3 + e`, `e ~ N(0, 3**2)`, x in [-4, 4].
 
-    The noise is known; inputs and targets are standardized.
+    The noise is known. Inputs are standardized, and targets scaled.
     """
 
     def __init__(self):
@@ -57,7 +57,9 @@ class Cubic:
             steps=FLAGS.cubic_steps,
             batch_size=_POINTS,
             seed=stateless.seeds.key(FLAGS.seed, 2),
-            directory=folder.path / "cubic" / f"{method}_training",
+            directory=folder.path
+            / uncertainty_flags.record_name("cubic", method),
+            segment_steps=FLAGS.checkpoint_steps,
             tensorboard=FLAGS.tensorboard,
             verbose=int(FLAGS.progress),
         )

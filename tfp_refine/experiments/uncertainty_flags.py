@@ -2,11 +2,14 @@
 
 from absl import flags
 
+from tfp_refine import arguments
 from tfp_refine.experiments import mnf_flags
+from tfp_refine.experiments import record
 from tfp_refine.experiments import run_flags
 
 TASKS = ("unseen", "attack", "random_labels", "cubic")
 METHODS = ("map", "ffg", "mnf")
+MODELS = ("mlp", "lenet5", "lenet5_caffe", "lenet5_wide")
 TITLES = {"map": "MAP", "ffg": "FFG", "mnf": "MNF"}
 # The paper's batch and, on a small set, as many steps as these epochs have.
 _MAX_BATCH, _MIN_BATCHES = 100, 10
@@ -52,8 +55,9 @@ flags.DEFINE_list(
 flags.DEFINE_string(
     "model",
     None,
-    "mlp, lenet5 or lenet5_caffe, which is the paper's. Defaults to that, or "
-    "to lenet5 for images smaller than 28 pixels.",
+    "mlp, lenet5, or the paper's: lenet5_caffe for MNIST, lenet5_wide for "
+    "CIFAR-10. Defaults to lenet5_caffe, or to lenet5 for images smaller than "
+    "28 pixels.",
 )
 flags.DEFINE_list("hidden", ["400", "400"], "Hidden units of --model=mlp.")
 flags.DEFINE_float(
@@ -99,8 +103,34 @@ flags.DEFINE_integer(
 flags.DEFINE_integer("cubic_steps", 10000, "Of cubic: steps of training.", 1)
 flags.DEFINE_integer("cubic_units", 100, "Of cubic: hidden units.", 1)
 
+# Flags that decide the results of some tasks alone.
+_OF_TASKS = {
+    "unseen": ("num_samples",),
+    "attack": ("attack_examples", "attack_samples", "epsilons", "num_samples"),
+    "random_labels": ("random_label_examples", "random_label_steps"),
+    "cubic": ("cubic_steps", "cubic_units", "num_samples"),
+}
 # Flags that do not decide the results of a task and method.
-INCIDENTAL = ("download", "method", "task", *run_flags.INCIDENTAL)
+_INCIDENTAL = ("download", "method", "task", *run_flags.INCIDENTAL)
+
+
+def decisive(values):
+    """Returns the flags that decide the results of all tasks.
+
+    Args:
+        values: Dict of flags.
+
+    Returns:
+        decisive: Dict of some of them.
+    """
+    others = {*_INCIDENTAL, *(n for names in _OF_TASKS.values() for n in names)}
+    return {name: v for name, v in values.items() if name not in others}
+
+
+def record_name(task, method):
+    """Returns the name of a record, another one for other flags of its task."""
+    values = {name: FLAGS[name].value for name in _OF_TASKS[task]}
+    return f"{task}/{method}_{record.digest_of_json(values)}"
 
 
 def check():
@@ -120,6 +150,15 @@ def check():
         output_dir=f"results/uncertainty/{FLAGS.dataset}", max_std=0.5
     )
     mnf_flags.check()
+    for name in ("prior_scale", "learning_rate"):
+        arguments.positive(f"--{name}", FLAGS[name].value)
+    for epsilon in run_flags.numbers("epsilons", float):
+        arguments.not_negative("--epsilons", epsilon)
+    if FLAGS.model not in (None, *MODELS):
+        raise ValueError(
+            f"--model must be one of {', '.join(MODELS)}. "
+            f"Received: {FLAGS.model}"
+        )
 
 
 def methods():

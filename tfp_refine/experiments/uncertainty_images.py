@@ -12,6 +12,7 @@ from tfp_refine import stateless
 from tfp_refine.experiments import image_evaluation
 from tfp_refine.experiments import other_images
 from tfp_refine.experiments import posterior_record
+from tfp_refine.experiments import record
 from tfp_refine.experiments import run_flags
 from tfp_refine.experiments import training
 from tfp_refine.experiments import uncertainty_flags
@@ -42,6 +43,7 @@ class Images:
             else other_images.load(
                 "unseen_dataset",
                 FLAGS.unseen_dataset,
+                FLAGS.dataset,
                 raw.x_test,
                 self._data.scaler,
                 FLAGS.data_dir,
@@ -49,11 +51,6 @@ class Images:
             )
         )
         self._epsilons = run_flags.numbers("epsilons", float)
-        if not self._epsilons or min(self._epsilons) < 0:
-            raise ValueError(
-                "--epsilons must be numbers that are not negative. "
-                f"Received: {','.join(FLAGS.epsilons)}"
-            )
         if "attack" in FLAGS.task and raw.x_test.dtype != np.uint8:
             raise ValueError(
                 "--task=attack needs a --dataset of uint8 pixels, whose range "
@@ -61,6 +58,11 @@ class Images:
             )
         for method in uncertainty_flags.methods():
             self._build(method)
+
+    @property
+    def digest(self):
+        """Text that tells unseen images apart."""
+        return record.digest(self._unseen)
 
     def unseen(self, folder, method):
         """Looks at known and unseen images.
@@ -111,7 +113,8 @@ class Images:
             self._data.x_test[few],
             labels,
             FLAGS.attack_samples if posterior_record.is_random(model) else 1,
-            seed=FLAGS.seed,
+            # Not the draws that the attack is judged by.
+            seed=stateless.seeds.key(FLAGS.seed, 3),
             batch_size=_BLOCK,
         )
         curve = {"epsilon": self._epsilons}
@@ -169,7 +172,8 @@ def _split(raw):
         if FLAGS.unseen_dataset is not None:
             return raw, None
         return datasets.split_classes(raw, range(raw.num_classes // 2))
+    classes = run_flags.numbers("classes", int)
     try:
-        return datasets.split_classes(raw, run_flags.numbers("classes", int))
+        return datasets.split_classes(raw, classes)
     except ValueError as error:
         raise ValueError(f"--classes: {error}") from error

@@ -51,14 +51,8 @@ def classifier(method, input_shape, num_classes, num_examples, seed):
     Raises:
         ValueError: If flags do not fit each other.
     """
-    name = uncertainty_flags.model_of(input_shape)
-    if image_models.usual_variational(name) != "full":
-        raise ValueError(
-            "--model must be mlp, lenet5 or lenet5_caffe. "
-            f"Received: {FLAGS.model}"
-        )
     model = image_models.build(
-        name,
+        uncertainty_flags.model_of(input_shape),
         input_shape,
         num_classes,
         hidden=tuple(run_flags.numbers("hidden", int)),

@@ -13,7 +13,7 @@ from tfp_refine.experiments import uncertainty_flags
 from tfp_refine.experiments import uncertainty_models
 
 FLAGS = flags.FLAGS
-# Draws of a prediction, and points of the curve.
+# Draws of a prediction, and points of the curve or somewhat more.
 _DRAWS, _POINTS = 20, 40
 
 
@@ -65,7 +65,8 @@ class RandomLabels:
             steps=steps,
             batch_size=uncertainty_flags.batch_size(len(x)),
             seed=stateless.seeds.key(FLAGS.seed, 1),
-            directory=folder.path / "random_labels" / f"{method}_training",
+            directory=folder.path
+            / uncertainty_flags.record_name("random_labels", method),
             segment_steps=max(1, steps // _POINTS),
             observe=self._observe,
             tensorboard=FLAGS.tensorboard,
