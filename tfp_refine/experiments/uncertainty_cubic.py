@@ -97,10 +97,11 @@ class Cubic:
             **(
                 {"kernel_regularizer": penalty, "bias_regularizer": penalty}
                 if is_map
-                else {
-                    **uncertainty_models.layer_arguments(method, _POINTS),
-                    "max_std": None,  # far away nothing should bound it
-                }
+                else uncertainty_models.layer_arguments(
+                    method,
+                    _POINTS,
+                    max_std=None,  # far away nothing should bound it
+                )
             ),
         )
         model.compile(

@@ -98,7 +98,13 @@ flags.DEFINE_integer(
     "random_label_examples", 500, "Of random_labels: training images.", 1
 )
 flags.DEFINE_integer(
-    "random_label_steps", 6000, "Of random_labels: steps of training.", 1
+    "random_label_steps", 3000, "Of random_labels: steps of training.", 1
+)
+flags.DEFINE_float(
+    "random_label_log_var_init",
+    -1.0,
+    "Of random_labels: in place of --log_var_init. Posteriors that start "
+    "narrow remember the labels, and forget them as they widen.",
 )
 flags.DEFINE_integer("cubic_steps", 10000, "Of cubic: steps of training.", 1)
 flags.DEFINE_integer("cubic_units", 100, "Of cubic: hidden units.", 1)
@@ -107,7 +113,11 @@ flags.DEFINE_integer("cubic_units", 100, "Of cubic: hidden units.", 1)
 _OF_TASKS = {
     "unseen": ("num_samples",),
     "attack": ("attack_examples", "attack_samples", "epsilons", "num_samples"),
-    "random_labels": ("random_label_examples", "random_label_steps"),
+    "random_labels": (
+        "random_label_examples",
+        "random_label_log_var_init",
+        "random_label_steps",
+    ),
     "cubic": ("cubic_steps", "cubic_units", "num_samples"),
 }
 # Flags that do not decide the results of a task and method.

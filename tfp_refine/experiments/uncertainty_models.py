@@ -13,17 +13,18 @@ from tfp_refine.experiments import uncertainty_flags
 FLAGS = flags.FLAGS
 
 
-def layer_arguments(method, num_examples):
+def layer_arguments(method, num_examples, **changes):
     """Returns the arguments of the layers of a method with posteriors.
 
     Args:
         method: "ffg" or "mnf".
         num_examples: Number of training examples.
+        **changes: Arguments with precedence over the flags.
 
     Returns:
         arguments: Dict.
     """
-    arguments = mnf_flags.layer_arguments()
+    arguments = mnf_flags.layer_arguments() | changes
     if method == "ffg":
         arguments["flow_length"] = 0
     prior = regularizers.GaussianKL(FLAGS.prior_scale)
@@ -35,7 +36,7 @@ def layer_arguments(method, num_examples):
     }
 
 
-def classifier(method, input_shape, num_classes, num_examples, seed):
+def classifier(method, input_shape, num_classes, num_examples, seed, **changes):
     """Builds and compiles a classifier of images.
 
     Args:
@@ -44,6 +45,7 @@ def classifier(method, input_shape, num_classes, num_examples, seed):
         num_classes: Number of classes.
         num_examples: Number of training examples.
         seed: Integer.
+        **changes: As for `layer_arguments`.
 
     Returns:
         model: `keras.Model` that returns logits.
@@ -62,7 +64,7 @@ def classifier(method, input_shape, num_classes, num_examples, seed):
         dense_layer=layers.DenseMNF,
         prior_scale=FLAGS.prior_scale,
         seed=seed,
-        layer_arguments=layer_arguments(method, num_examples),
+        layer_arguments=layer_arguments(method, num_examples, **changes),
     )
     model.compile(
         optimizer=keras.optimizers.Adam(FLAGS.learning_rate),

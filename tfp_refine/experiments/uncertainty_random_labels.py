@@ -86,7 +86,12 @@ class RandomLabels:
     def _build(self, method):
         x, _ = self._train
         return uncertainty_models.classifier(
-            method, x.shape[1:], self.num_classes, len(x), FLAGS.seed
+            method,
+            x.shape[1:],
+            self.num_classes,
+            len(x),
+            FLAGS.seed,
+            log_var_init=FLAGS.random_label_log_var_init,
         )
 
     def _observe(self, model, entry):
