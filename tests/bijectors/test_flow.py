@@ -319,3 +319,40 @@ def test_a_compiled_function_gives_the_same(cls, rng):
     x = tf.constant(rng.normal(size=(4, 2)))
     for found, expected in zip(compiled(x), compute(x), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: bijectors.Planar([1.0, 2.0, 3.0], [1.0, 2.0], 0.1),
+            "`w` must have 3 in place of 2",
+        ),
+        (
+            lambda: bijectors.GatedCoupling(
+                [1.0, 0.0], [[1.0], [1.0]], [0.0], [[1.0, 1.0]], [0.0],
+                [[1.0, 1.0]], [0.0, 0.0],
+            ),
+            "`shift_bias` must have 2 in place of 1",
+        ),
+    ],
+)  # fmt: skip
+def test_parameters_of_other_sizes_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    "flow",
+    [
+        lambda: bijectors.Planar([1.0], [2.0], 0.1),
+        lambda: bijectors.Radial([1.0, 2.0, 3.0], 0.1, 0.2),
+    ],
+)
+def test_points_of_another_size_are_refused(flow):
+    points = np.zeros((4, 2), "float32")
+    for method in ("forward", "inverse"):
+        with pytest.raises(ValueError, match="coordinates. Received: shape"):
+            getattr(flow(), method)(points)
+    with pytest.raises(ValueError, match="coordinates. Received: shape"):
+        flow().forward_log_det_jacobian(points, 1)

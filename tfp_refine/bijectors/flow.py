@@ -7,14 +7,16 @@ import tensorflow_probability as tfp
 class Flow(tfp.bijectors.Bijector):
     """A bijector of vectors `[..., D]` with named parameters.
 
+    A subclass names its `_formulas`, a module with functions `forward` and
+    `inverse`, and its `_axes`: a dict from name of a parameter to a letter for
+    each of its axes without batches, such as `"DH"`. Axes of one letter have
+    one size; `D` is that of the points.
+
     Parameters that are variables stay so: they are among the bijector's
     `trainable_variables`, and functions use the value that they have then. (TFP
     keeps results of eager calls, and returns them for the same tensor.)
 
     Args:
-        axes: Dict from name of a parameter to a letter for each of its axes
-            without batches, such as `"DH"`. Axes of one letter have one size;
-            the first parameter's last axis is that of the points.
         arguments: The arguments of the subclass, as `locals()`.
 
     Raises:
@@ -22,7 +24,11 @@ class Flow(tfp.bijectors.Bijector):
             disagree.
     """
 
-    def __init__(self, axes, arguments):
+    _formulas = None
+    _axes = {}
+
+    def __init__(self, arguments):
+        axes = self._axes
         given = [arguments[name] for name in axes]
         with tf.name_scope(arguments["name"]):
             dtype = _dtype_of(given)
@@ -49,16 +55,27 @@ class Flow(tfp.bijectors.Bijector):
             )
 
     def _tensors(self):
-        """Returns the parameters as they stand, a tuple of tensors."""
+        """Returns the parameters as they stand, as the formulas take them."""
         return tuple(map(tf.convert_to_tensor, self._parameters_in_order))
 
+    @classmethod
+    def _parameter_properties(cls, dtype):
+        return {
+            name: tfp.util.ParameterProperties(event_ndims=len(letters))
+            for name, letters in cls._axes.items()
+        }
 
-def parameter_properties(axes):
-    """Returns what `tfp.bijectors.Bijector._parameter_properties` must."""
-    return {
-        name: tfp.util.ParameterProperties(event_ndims=len(letters))
-        for name, letters in axes.items()
-    }
+    def _forward(self, x):
+        self._check_points(x)
+        return self._formulas.forward(x, *self._tensors())[0]
+
+    def _inverse(self, y):
+        self._check_points(y)
+        return self._formulas.inverse(y, *self._tensors())
+
+    def _forward_log_det_jacobian(self, x):
+        self._check_points(x)
+        return self._formulas.forward(x, *self._tensors())[1]
 
 
 def _sizes(axes, parameters):

@@ -3,16 +3,6 @@
 from tfp_refine.bijectors import flow
 from tfp_refine.math import gated_coupling
 
-_AXES = {
-    "mask": "D",
-    "hidden_kernel": "DH",
-    "hidden_bias": "H",
-    "shift_kernel": "HD",
-    "shift_bias": "D",
-    "gate_kernel": "HD",
-    "gate_bias": "D",
-}
-
 
 class GatedCoupling(flow.Flow):
     """Moves some coordinates, as the others tell: a masked RealNVP step.
@@ -54,6 +44,17 @@ class GatedCoupling(flow.Flow):
         - [Louizos and Welling, 2017](https://arxiv.org/abs/1703.01961)
     """
 
+    _formulas = gated_coupling
+    _axes = {
+        "mask": "D",
+        "hidden_kernel": "DH",
+        "hidden_bias": "H",
+        "shift_kernel": "HD",
+        "shift_bias": "D",
+        "gate_kernel": "HD",
+        "gate_bias": "D",
+    }
+
     def __init__(
         self,
         mask,
@@ -66,24 +67,8 @@ class GatedCoupling(flow.Flow):
         validate_args=False,
         name="gated_coupling",
     ):
-        super().__init__(_AXES, dict(locals()))
+        super().__init__(dict(locals()))
 
-    @classmethod
-    def _parameter_properties(cls, dtype):
-        return flow.parameter_properties(_AXES)
-
-    def _forward(self, x):
-        self._check_points(x)
-        return gated_coupling.forward(x, *self._mask_and_network())[0]
-
-    def _inverse(self, y):
-        self._check_points(y)
-        return gated_coupling.inverse(y, *self._mask_and_network())
-
-    def _forward_log_det_jacobian(self, x):
-        self._check_points(x)
-        return gated_coupling.forward(x, *self._mask_and_network())[1]
-
-    def _mask_and_network(self):
-        mask, *network = self._tensors()
+    def _tensors(self):
+        mask, *network = super()._tensors()
         return mask, gated_coupling.Network(*network)

@@ -3,8 +3,6 @@
 from tfp_refine.bijectors import flow
 from tfp_refine.math import planar_flow
 
-_AXES = {"u": "D", "w": "D", "b": ""}
-
 
 class Planar(flow.Flow):
     """Moves points along a direction, by how they lie to a plane.
@@ -37,21 +35,8 @@ class Planar(flow.Flow):
         - [Rezende and Mohamed, 2015](https://arxiv.org/abs/1505.05770)
     """
 
+    _formulas = planar_flow
+    _axes = {"u": "D", "w": "D", "b": ""}
+
     def __init__(self, u, w, b, validate_args=False, name="planar"):
-        super().__init__(_AXES, dict(locals()))
-
-    @classmethod
-    def _parameter_properties(cls, dtype):
-        return flow.parameter_properties(_AXES)
-
-    def _forward(self, x):
-        self._check_points(x)
-        return planar_flow.forward(x, *self._tensors())[0]
-
-    def _inverse(self, y):
-        self._check_points(y)
-        return planar_flow.inverse(y, *self._tensors())
-
-    def _forward_log_det_jacobian(self, x):
-        self._check_points(x)
-        return planar_flow.forward(x, *self._tensors())[1]
+        super().__init__(dict(locals()))

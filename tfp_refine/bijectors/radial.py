@@ -3,8 +3,6 @@
 from tfp_refine.bijectors import flow
 from tfp_refine.math import radial_flow
 
-_AXES = {"x0": "D", "alpha_prime": "", "beta_prime": ""}
-
 
 class Radial(flow.Flow):
     """Moves points towards a center, or away from it.
@@ -37,23 +35,10 @@ class Radial(flow.Flow):
         - [Rezende and Mohamed, 2015](https://arxiv.org/abs/1505.05770)
     """
 
+    _formulas = radial_flow
+    _axes = {"x0": "D", "alpha_prime": "", "beta_prime": ""}
+
     def __init__(
         self, x0, alpha_prime, beta_prime, validate_args=False, name="radial"
     ):
-        super().__init__(_AXES, dict(locals()))
-
-    @classmethod
-    def _parameter_properties(cls, dtype):
-        return flow.parameter_properties(_AXES)
-
-    def _forward(self, x):
-        self._check_points(x)
-        return radial_flow.forward(x, *self._tensors())[0]
-
-    def _inverse(self, y):
-        self._check_points(y)
-        return radial_flow.inverse(y, *self._tensors())
-
-    def _forward_log_det_jacobian(self, x):
-        self._check_points(x)
-        return radial_flow.forward(x, *self._tensors())[1]
+        super().__init__(dict(locals()))
