@@ -26,7 +26,6 @@ Tomczak et al., 2021, https://openreview.net/forum?id=ykN3tbJ0qmX, Tables 1, 2.
 import functools
 import itertools
 
-import keras
 import numpy as np
 from absl import app
 from absl import flags
@@ -237,7 +236,7 @@ class Experiment:
         """Trains on for the steps of the refinement, its rate falling too."""
         steps = FLAGS.num_members * len(self._ratios) * FLAGS.steps
         model = self._trained().model
-        self._compile(model, image_flags.linear_decay(steps))
+        image_models.compile_classifier(model, image_flags.linear_decay(steps))
         trained = self._train(model, "control", steps)
         return self._evaluate_posterior(trained, FLAGS.pruning)
 
@@ -329,21 +328,10 @@ class Experiment:
                 **arguments,
             },
         )
-        self._compile(model, image_flags.learning_rate(len(data.x_train)))
-        return model
-
-    def _compile(self, model, learning_rate):
-        model.compile(
-            optimizer=keras.optimizers.Adam(learning_rate),
-            loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-            metrics=[
-                keras.metrics.SparseCategoricalCrossentropy(
-                    name="nll", from_logits=True
-                ),
-                keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
-            ],
-            jit_compile=False,
+        image_models.compile_classifier(
+            model, image_flags.learning_rate(len(data.x_train))
         )
+        return model
 
     def _train(self, model, name, steps):
         data = self._data

@@ -124,3 +124,23 @@ def build(
     if name in _LENETS:
         chosen |= {"widths": _LENETS[name], "padding": "valid"}
     return models.LeNet5(input_shape, num_classes, **chosen)
+
+
+def compile_classifier(model, learning_rate):
+    """Compiles a model that returns logits.
+
+    Args:
+        model: `keras.Model`.
+        learning_rate: Adam's, a float or a schedule.
+    """
+    model.compile(
+        optimizer=keras.optimizers.Adam(learning_rate),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=[
+            keras.metrics.SparseCategoricalCrossentropy(
+                name="nll", from_logits=True
+            ),
+            keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
+        ],
+        jit_compile=False,
+    )

@@ -1,6 +1,5 @@
 """The models that the uncertainty experiment compares."""
 
-import keras
 from absl import flags
 
 from tfp_refine import layers
@@ -66,15 +65,5 @@ def classifier(method, input_shape, num_classes, num_examples, seed, **changes):
         seed=seed,
         layer_arguments=layer_arguments(method, num_examples, **changes),
     )
-    model.compile(
-        optimizer=keras.optimizers.Adam(FLAGS.learning_rate),
-        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=[
-            keras.metrics.SparseCategoricalCrossentropy(
-                name="nll", from_logits=True
-            ),
-            keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
-        ],
-        jit_compile=False,
-    )
+    image_models.compile_classifier(model, FLAGS.learning_rate)
     return model
