@@ -2,8 +2,10 @@
 
 from tfp_refine.math import auxiliary
 from tfp_refine.math import collapsed
+from tfp_refine.math import dirichlet
 from tfp_refine.math import gated_coupling
 from tfp_refine.math import gaussian
+from tfp_refine.math import linear_regression
 from tfp_refine.math import log_uniform
 from tfp_refine.math import low_rank
 from tfp_refine.math import multiplicative
@@ -16,8 +18,10 @@ from tfp_refine.math import variance_schedule
 __all__ = [
     "auxiliary",
     "collapsed",
+    "dirichlet",
     "gated_coupling",
     "gaussian",
+    "linear_regression",
     "log_uniform",
     "low_rank",
     "multiplicative",
