@@ -3,14 +3,15 @@
 Layers with flows beside those with local reparameterization, in an MLP
 784-400-400-10 (batch 128) and in LeNet-5 (20-50-500, 28x28x1, batch 100). Times
 are measured in turn in one process; memory is the peak of a process of its own,
-above that of a process that only imports TensorFlow.
+above that of a process that only imports TensorFlow (Linux).
 
   python benchmarks/mnf.py
 """
 
 import functools
 import multiprocessing
-import resource
+import pathlib
+import re
 
 import keras
 import numpy as np
@@ -76,7 +77,9 @@ def _peak(network, name):
     if network is not None:
         training, _ = _training(network, _LAYERS[name])
         training()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    # Not `getrusage`: that starts with the peak of the parent.
+    status = pathlib.Path("/proc/self/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) / 1024
 
 
 def _peaks(cases):
