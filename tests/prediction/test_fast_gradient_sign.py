@@ -95,6 +95,15 @@ def test_gradient_is_averaged_over_draws_of_the_weights():
     assert [signs(1, seed) for seed in range(12)] == single
 
 
+def test_the_model_is_left_as_it_was():
+    model, loss = one_weight(0.3, 1.0)
+    before = [np.array(v) for v in model.variables]
+    x = np.ones((4, 1), "float32")
+    prediction.fast_gradient_sign(model, x, x, 3, loss=loss)
+    for old, new in zip(before, model.variables, strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
 def test_other_targets_and_losses_can_be_attacked():
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.layers[0].kernel.assign([[2.0], [-1.0]])

@@ -12,7 +12,7 @@ started again with the same --output_dir, it continues.
   python -m tfp_refine.experiments.uncertainty --dataset=mnist --data_dir=DIR \
       --task=unseen,attack --unseen_dataset=fashion_mnist
   python -m tfp_refine.experiments.uncertainty --dataset=cifar10 --download \
-      --task=unseen,attack --max_std=0.4
+      --task=unseen,attack --model=lenet5_wide --max_std=0.4
 
 Reference: Louizos and Welling, 2017, https://arxiv.org/abs/1703.01961, Figures
 2 to 6 and Appendix A.

@@ -103,7 +103,7 @@ class Images:
 
         Returns:
             result: Dict with a `"curve"`: lists `"epsilon"`, `"accuracy"`,
-                `"entropy"` and `"nll"`.
+                `"entropy"` and `"mll"` (nats).
         """
         model = self._trained(folder, method).model
         few = slice(FLAGS.attack_examples)
