@@ -26,6 +26,7 @@ from tfp_refine.layers.kl_bookkeeping import set_num_train_examples
 from tfp_refine.layers.low_rank_posterior import LowRankPosterior
 from tfp_refine.layers.mean_field_posterior import MeanFieldPosterior
 from tfp_refine.layers.mean_weights import mean_weights
+from tfp_refine.layers.observed_inputs import observe_inputs
 from tfp_refine.layers.posterior_family import PosteriorFamily
 from tfp_refine.layers.variational_layer import VariationalLayer
 from tfp_refine.layers.variational_weight import VariationalWeight
@@ -54,6 +55,7 @@ __all__ = [
     "VariationalLayer",
     "VariationalWeight",
     "mean_weights",
+    "observe_inputs",
     "set_kl_scale",
     "set_num_train_examples",
 ]

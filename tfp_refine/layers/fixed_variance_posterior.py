@@ -45,6 +45,9 @@ class FixedVarianceWeight(variational_weight.VariationalWeight):
         super().__init__(name, loc)
         self._scale = scale
 
+    def _initialize_scale(self, scale):
+        """Does nothing: the scale is fixed."""
+
     @property
     def scale(self):
         return keras.ops.full(self.loc.shape, self._scale, dtype=self.loc.dtype)

@@ -114,6 +114,24 @@ class KTiedWeight(variational_weight.VariationalWeight):
         # Axes in the order of the matrix: inputs first.
         self._order = [i for i in range(rank) if i not in units] + units
 
+    def _initialize_scale(self, scale):
+        """Sets the product of rank 1 whose logarithms are closest.
+
+        With a jitter between the `k` terms, which would else stay equal.
+        """
+        matrix = keras.ops.reshape(
+            keras.ops.transpose(keras.ops.log(scale), self._order),
+            (self.untransformed_rows.shape[0], -1),
+        )
+        half = 0.5 * keras.ops.mean(matrix)
+        for axis, factor in zip((1, 0), self.scale_weights, strict=True):
+            terms = factor.shape[-1]
+            log = keras.ops.mean(matrix, axis=axis) - half
+            ratio = keras.ops.softplus(factor)
+            ratio /= keras.ops.mean(ratio, axis=-1, keepdims=True)
+            value = ratio * keras.ops.exp(log)[:, None] / terms**0.5
+            factor.assign(softplus.inverse(value))
+
     @property
     def scale(self):
         rows, columns = (

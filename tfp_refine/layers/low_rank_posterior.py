@@ -106,6 +106,12 @@ class LowRankWeight(variational_weight.VariationalWeight):
             self.independent_scale, keras.ops.convert_to_tensor(self.factor)
         )
 
+    def _initialize_scale(self, scale):
+        """Sets the independent part; factors keep their ratio to it."""
+        ratio = scale / self.independent_scale
+        self.factor.assign(ratio * self.factor)
+        self.untransformed_diagonal.assign(softplus.inverse(scale))
+
     def total_correlation(self):
         return low_rank.total_correlation(
             self.independent_scale, keras.ops.convert_to_tensor(self.factor)

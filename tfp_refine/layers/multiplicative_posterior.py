@@ -210,6 +210,12 @@ class MultiplicativeWeight(mean_field_posterior.MeanFieldWeight):
         z, _ = self.flow(self._base_draw(noise), masks)
         return keras.ops.mean(z, axis=0)
 
+    def initialize(self, loc, scale):
+        """Sets `loc` so that `mean` is the one given; `scale` is given `z`."""
+        super().initialize(loc, scale)
+        ratio = self._times(keras.ops.reciprocal(self.mean_z()))
+        self.loc.assign(ratio)
+
     def mean(self, dtype):
         """Returns the posterior mean, but for `mean_z`, cast to `dtype`."""
         return keras.ops.cast(self._times(self.mean_z()), dtype)

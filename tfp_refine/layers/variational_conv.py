@@ -129,6 +129,11 @@ class VariationalConv(ConvolutionalLayer):
             groups=arguments.positive_integer("groups", groups),
         )
 
+    @property
+    def num_groups(self):
+        """Number of groups of filters that see different channels."""
+        return self.groups
+
     def kernel_channels(self, channels):
         if channels % self.groups:
             raise ValueError(
@@ -306,6 +311,11 @@ class VariationalDepthwiseConv(ConvolutionalLayer):
     def depthwise_constraint(self):
         """Constraint of the kernel's means."""
         return self.kernel_constraint
+
+    @property
+    def num_groups(self):
+        """Number of groups of units that see different channels."""
+        return self.kernel.shape[-2]
 
     def kernel_channels(self, channels):
         return channels, self.depth_multiplier

@@ -33,6 +33,11 @@ class VariationalDense(variational_layer.VariationalLayer):
     def apply_kernel(self, inputs, kernel):
         return keras.ops.matmul(inputs, kernel)
 
+    def patches(self, inputs):
+        return keras.ops.reshape(
+            inputs, (keras.ops.shape(inputs)[0], -1, 1, inputs.shape[-1])
+        )
+
     def compute_output_shape(self, input_shape):
         return (*input_shape[:-1], self.units)
 

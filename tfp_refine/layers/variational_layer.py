@@ -6,7 +6,9 @@ import keras
 
 from tfp_refine import regularizers
 from tfp_refine.layers import kl_weight
+from tfp_refine.layers import linear_map
 from tfp_refine.layers import mean_weights
+from tfp_refine.layers import observed_inputs
 from tfp_refine.layers import posterior_lookup
 from tfp_refine.layers import pruning
 from tfp_refine.layers import variational_weight
@@ -16,7 +18,9 @@ _DETERMINISTIC_ONLY = ("lora_rank", "lora_alpha", "quantization_config")
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
-class VariationalLayer(pruning.PrunableUnits, keras.layers.Layer):
+class VariationalLayer(
+    linear_map.LinearMap, pruning.PrunableUnits, keras.layers.Layer
+):
     """Base of layers that apply a random linear map, a bias, an activation.
 
     A subclass names the map (`apply_kernel`: a product, a convolution), and
@@ -251,6 +255,7 @@ class VariationalLayer(pruning.PrunableUnits, keras.layers.Layer):
         if sample is None:
             sample = self.sample and not mean_weights.is_active()
         inputs = keras.ops.cast(inputs, self.compute_dtype)
+        observed_inputs.notify(self, inputs)
         outputs = (
             sample_outputs(inputs) if sample else self.mean_outputs(inputs)
         )

@@ -226,6 +226,26 @@ class VariationalWeight:
         if loc is not None:
             self.loc.assign(loc)
 
+    def initialize(self, loc, scale):
+        """Sets the posterior as close to independent Gaussians as it can be.
+
+        Args:
+            loc: Means, broadcastable to `[...]`.
+            scale: Standard deviations, positive, likewise. A family that cannot
+                have any takes of them what the docstring of its own says.
+        """
+        loc, scale = (
+            keras.ops.broadcast_to(
+                keras.ops.cast(value, self.loc.dtype), self.loc.shape
+            )
+            for value in (loc, scale)
+        )
+        self._initialize_scale(scale)
+        self.loc.assign(loc)
+
+    def _initialize_scale(self, scale):
+        self._assign_scale(scale)
+
     def check_free_scales(self):
         """Checks that any scale can be assigned.
 

@@ -1,8 +1,11 @@
 """Negative log likelihood of a Gaussian whose noise the model predicts."""
 
+import math
+
 import keras
 
 from tfp_refine.losses import gaussian_loss
+from tfp_refine.math import softplus
 
 _MIN_VARIANCE = 1e-6
 
@@ -60,6 +63,17 @@ class HeteroscedasticGaussianNLL(gaussian_loss.GaussianLoss):
         loc, raw = keras.ops.split(outputs, 2, axis=-1)
         return loc, _SCALES[self.noise](raw)
 
+    def raw_noise(self, scale):
+        """Computes the raw value of a noise, the inverse of what is read.
+
+        Args:
+            scale: Standard deviation, a positive number.
+
+        Returns:
+            raw: A number; of the least noise there is, if `scale` is less.
+        """
+        return _RAW_VALUES[self.noise](float(scale))
+
     def get_config(self):
         return {**super().get_config(), "noise": self.noise}
 
@@ -72,8 +86,22 @@ def _scale_from_log_variance(raw):
     return keras.ops.exp(0.5 * raw)
 
 
+def _raw_softplus_variance(scale):
+    variance = max(scale**2 - _MIN_VARIANCE, _MIN_VARIANCE)
+    return softplus.inverse_of_float(variance)
+
+
+def _raw_log_variance(scale):
+    return 2.0 * math.log(scale)
+
+
 _SCALES = {
     "log_variance": _scale_from_log_variance,
     "softplus_scale": keras.ops.softplus,
     "softplus_variance": _scale_from_softplus_variance,
+}
+_RAW_VALUES = {
+    "log_variance": _raw_log_variance,
+    "softplus_scale": softplus.inverse_of_float,
+    "softplus_variance": _raw_softplus_variance,
 }

@@ -1,0 +1,76 @@
+"""The linear map of a variational layer, as the matrices of a regression."""
+
+import math
+
+import keras
+import numpy as np
+
+
+class LinearMap:
+    """Mixed into layers with a kernel, which their outputs are linear in.
+
+    Each unit has a column of `F` weights, its part of the kernel, and computes
+    at each position of each example the product of that with `F` inputs: for a
+    convolution, with the patch there. `unit_axes` are the axes of the kernel
+    that count units. Units come in `num_groups` groups of the same size, one
+    after the other, which see different inputs: but for grouped and depthwise
+    convolutions there is one.
+    """
+
+    num_groups = 1
+
+    def patches(self, inputs):
+        """Computes what the columns of the kernel are multiplied with.
+
+        Args:
+            inputs: Inputs of the layer, `[B, ...]`, in `compute_dtype`.
+
+        Returns:
+            patches: `[B, P, num_groups, F]`, with `P` positions. The
+                pre-activations without bias, `[B, P, units]`, are their
+                products with `columns(kernel)`, group by group.
+        """
+        size = self._fan_in_of_column()
+        identity = np.tile(np.eye(size), (1, self.num_groups))
+        outputs = self.apply_kernel(
+            inputs,
+            keras.ops.cast(self.kernel_of(identity), self.compute_dtype),
+        )
+        outputs = keras.ops.moveaxis(outputs, self.channel_axis, -1)
+        batch_size = keras.ops.shape(inputs)[0]
+        return keras.ops.reshape(
+            outputs, (batch_size, -1, self.num_groups, size)
+        )
+
+    def columns(self, kernel):
+        """Reshapes a kernel to the columns of its units, `[F, units]`."""
+        axes = self._axes(len(kernel.shape))
+        return keras.ops.reshape(
+            keras.ops.transpose(kernel, axes), (self._fan_in_of_column(), -1)
+        )
+
+    def kernel_of(self, columns):
+        """Reshapes columns to a kernel, the inverse of `columns`.
+
+        Args:
+            columns: `[F, units]`; there may be another number of units.
+
+        Returns:
+            kernel: `[...]`.
+        """
+        shape = self.kernel.shape
+        axes = self._axes(len(shape))
+        sizes = [shape[axis] for axis in axes]
+        sizes[-1] = -1
+        kernel = keras.ops.reshape(columns, sizes)
+        return keras.ops.transpose(kernel, np.argsort(axes).tolist())
+
+    def _axes(self, rank):
+        """Axes of the kernel in the order of the columns, units last."""
+        units = [axis % rank for axis in self.unit_axes]
+        return [axis for axis in range(rank) if axis not in units] + units
+
+    def _fan_in_of_column(self):
+        shape = self.kernel.shape
+        units = math.prod(shape[axis] for axis in self.unit_axes)
+        return math.prod(shape) // units
