@@ -12,6 +12,7 @@ if _keras.backend.backend() != "tensorflow":
 from tfp_refine import arguments
 from tfp_refine import bijectors
 from tfp_refine import datasets
+from tfp_refine import initializers
 from tfp_refine import layers
 from tfp_refine import losses
 from tfp_refine import math
@@ -34,6 +35,7 @@ __all__ = [
     "arguments",
     "bijectors",
     "datasets",
+    "initializers",
     "layers",
     "losses",
     "math",

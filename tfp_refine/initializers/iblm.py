@@ -1,0 +1,277 @@
+"""Initialization of posteriors through Bayesian linear models."""
+
+import math
+
+from tfp_refine import arguments
+from tfp_refine.initializers import initializer
+from tfp_refine.initializers import mini_batches
+from tfp_refine.initializers import patches
+from tfp_refine.initializers import regression
+from tfp_refine.initializers import task as tasks
+from tfp_refine.initializers import traversal
+
+# What `None` stands for.
+_MODES = {
+    "recommended": {
+        "batch_size": None,
+        "pool_size": None,
+        "output_batch_size": 2048,
+        "patches_per_image": 4,
+        "center": True,
+        "random_signs": True,
+        "scale_precision": True,
+        "noise_variance": None,
+    },
+    "paper": {
+        "batch_size": 128,
+        "pool_size": 0,
+        "output_batch_size": 128,
+        "patches_per_image": math.inf,
+        "center": False,
+        "random_signs": False,
+        "scale_precision": False,
+        "noise_variance": math.exp(-2.0),
+    },
+}
+_DIVERGENCES = ("q||p", "p||q")
+# Recommended: least and largest mini-batch, and mini-batches in a pool.
+_BATCH_SIZES = 128, 512
+_POOL_BATCHES = 4
+
+
+class IBLM(initializer.PosteriorInitializer):
+    """Starts posteriors at those of Bayesian linear models.
+
+    Layer after layer, each unit is fitted to a mini-batch, propagated to it
+    with draws of the weights before: a Bayesian linear regression of targets on
+    the inputs of the layer, patches of them for a convolution, and a column of
+    ones for the bias. The posterior of the unit starts at the closest product
+    of independent Gaussians. A unit of the last layer has its own target; one
+    of a hidden layer any target, at random. Class labels become Gaussian
+    targets of the logits, through a Dirichlet posterior.
+
+    What the layers compute after the linear map does not count in the
+    regression, but in the inputs of the next layer. Families of posteriors that
+    have not any mean and scale take the closest; those with multiplicative
+    flows, their Gaussian part.
+
+    Memory: the rows of a block of units hold no more than `2**24` numbers, or
+    those of one unit; the regressions, twice or three times 128 MiB, or what
+    one unit needs: a square matrix of float64 as large as the smaller of the
+    fan-in and the number of rows. Beside that, the patches of the pool,
+    `pool_size * patches_per_image * fan_in` numbers.
+
+    Args:
+        mode: `"recommended"`, or `"paper"` for what Rossi et al. do. It says
+            what `None` stands for in the arguments below.
+        task: `"classification"` or `"regression"`. Defaults to `None`: what the
+            loss that the model is compiled with tells, or else the targets.
+            Integers are classes where the model has several outputs, 0 and 1
+            where it has one; so are one-hot rows.
+        batch_size: Examples in the mini-batch of a hidden unit, 2 at least.
+            Recommended: 128, and up to 512 if rows are fewer than twice the
+            weights of a unit. Paper: 128.
+        output_batch_size: Examples that the units of the last layer are fitted
+            to. Recommended: 2048. Paper: 128, others for each unit.
+        pool_size: Examples that are propagated to a hidden layer together, of
+            which each unit has some, drawn with replacement. Recommended: 4
+            times `batch_size`. Paper: 0: each unit has examples of its own,
+            propagated with weights of its own draw.
+        patches_per_image: Positions of each example that are drawn: more of
+            them are less independent than the regression takes them for.
+            Recommended: 4. Paper: infinity, all.
+        center: Whether the targets of hidden units, and the logits taken
+            together, have mean zero. Recommended: yes. Paper: no.
+        random_signs: Whether each hidden unit regresses its target or minus
+            that: or else ReLUs are all on where others are. Recommended: yes.
+            Paper: no.
+        noise_variance: Of regression targets. Recommended: that of the
+            likelihood as it is now, or `exp(-2)` if the model has none.
+            Paper: `exp(-2)`.
+        prior_variance: Of the kernels' weights. Defaults to `None`: that of the
+            layer's prior, or one over the fan-in if that is not Gaussian. Means
+            of the prior count as zero.
+        bias_prior_variance: Of the biases. Defaults to `None`: that of their
+            prior, or 100 if there is none.
+        concentration: As of `math.dirichlet.gaussian_targets`.
+        divergence: `"q||p"`, for the variances that variational inference
+            would find, or `"p||q"` for those of the marginals, which are
+            greater.
+        scale_precision: Whether variances are those of all training examples,
+            not of a mini-batch. Recommended: yes. Paper: no.
+        seed: As for `PosteriorInitializer`.
+        verbose: Likewise.
+
+    Raises:
+        ValueError: If an argument is invalid; and when called, if the data do
+            not fit the task or the model.
+
+    Example:
+
+    ```python
+    model = tfp_refine.models.MLP((13,), hidden=(100,) * 5, noise_scale=1.0)
+    tfp_refine.initializers.IBLM()(model, x_train, y_train)
+    model.compile("adam", tfp_refine.losses.HeteroscedasticGaussianNLL())
+    model.fit(x_train, y_train)
+    ```
+
+    Reference:
+        - [Rossi et al., 2019](https://arxiv.org/abs/1810.08083)
+    """
+
+    needs = ("x", "y")
+
+    def __init__(
+        self,
+        mode="recommended",
+        *,
+        task=None,
+        batch_size=None,
+        output_batch_size=None,
+        pool_size=None,
+        patches_per_image=None,
+        center=None,
+        random_signs=None,
+        noise_variance=None,
+        prior_variance=None,
+        bias_prior_variance=None,
+        concentration=0.01,
+        divergence="q||p",
+        scale_precision=None,
+        seed=None,
+        verbose=True,
+    ):
+        super().__init__(seed, verbose)
+        default = _MODES[arguments.one_of("mode", mode, sorted(_MODES))]
+
+        def choose(name, value, check):
+            value = default[name] if value is None else value
+            return value if value is None else check(name, value)
+
+        self.mode = mode
+        self.task = task
+        if task is not None:
+            arguments.one_of("task", task, tasks.TASKS)
+        self.batch_size = choose("batch_size", batch_size, _batch_size)
+        self.output_batch_size = choose(
+            "output_batch_size", output_batch_size, _batch_size
+        )
+        self.pool_size = choose(
+            "pool_size", pool_size, arguments.not_negative_integer
+        )
+        self.patches_per_image = choose(
+            "patches_per_image", patches_per_image, _number_of_patches
+        )
+        self.center = choose("center", center, _boolean)
+        self.random_signs = choose("random_signs", random_signs, _boolean)
+        self.scale_precision = choose(
+            "scale_precision", scale_precision, _boolean
+        )
+        self.noise_variance = choose(
+            "noise_variance", noise_variance, arguments.positive
+        )
+        self.prior_variance = prior_variance
+        self.bias_prior_variance = bias_prior_variance
+        for name in ("prior_variance", "bias_prior_variance"):
+            if getattr(self, name) is not None:
+                arguments.positive(name, getattr(self, name))
+        self.concentration = arguments.positive("concentration", concentration)
+        self.divergence = arguments.one_of(
+            "divergence", divergence, _DIVERGENCES
+        )
+
+    def _initialize(self, model, chosen, x, y, rng, bar):
+        number = traversal.num_examples(x)
+        if number < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs 2 examples at least. Received: "
+                f"{number}"
+            )
+        calls, outputs = traversal.calls_in_order(model, chosen, x)
+        targets = tasks.layer_targets(
+            model,
+            y,
+            outputs,
+            self.task,
+            self.noise_variance,
+            self.concentration,
+            self.center,
+        )
+        for call in calls:
+            num_units = initializer.num_units(call.layer)
+            last = targets.of_last_layer(num_units)
+            if last is None or call is not calls[-1]:
+                last = None
+                of_units = regression.UnitTargets.at_random(
+                    targets.hidden, num_units, self.random_signs, rng
+                )
+            else:
+                of_units = regression.UnitTargets.in_order(last)
+
+            def draw(examples, call=call):
+                x_examples = traversal.take(x, examples)
+                patches_per_image = self.patches_per_image
+                return patches.draw(
+                    model, call, x_examples, patches_per_image, rng
+                )
+
+            source = mini_batches.Source(call.layer, number, draw, rng)
+            batches = self._mini_batches(source, call, last is not None)
+            self._fit(call.layer, batches, of_units, number, bar)
+        batch = traversal.random_batch(x, traversal.CHUNK_SIZE, rng)
+        traversal.update_moving_statistics(model, batch)
+
+    def _mini_batches(self, source, call, is_last):
+        batch_size = self.batch_size
+        if batch_size is None:
+            rows = 2 * (initializer.fan_in(call.layer) + 1)
+            rows_of_one = min(self.patches_per_image, call.num_positions)
+            least, most = _BATCH_SIZES
+            batch_size = min(max(rows // rows_of_one, least), most)
+        if is_last:
+            batch_size = self.output_batch_size
+        if self.pool_size == 0:
+            return source.separate(batch_size)
+        if is_last:
+            return source.shared(batch_size)
+        pool_size = self.pool_size or _POOL_BATCHES * batch_size
+        return source.pooled(batch_size, pool_size)
+
+    def _fit(self, layer, batches, of_units, number, bar):
+        """Sets the posterior of a layer."""
+        mean, variance = regression.fit(
+            batches,
+            of_units,
+            regression.prior_variances(
+                layer, self.prior_variance, self.bias_prior_variance
+            ),
+            layer.use_bias,
+            self.divergence,
+            number if self.scale_precision else None,
+            bar.add,
+        )
+        if layer.use_bias:
+            initializer.assign(
+                layer, mean[:-1], variance[:-1], mean[-1], variance[-1]
+            )
+        else:
+            initializer.assign(layer, mean, variance)
+
+
+def _boolean(name, value):
+    return bool(value)
+
+
+def _batch_size(name, value):
+    value = arguments.positive_integer(name, value)
+    if value < 2:
+        raise ValueError(
+            f"`{name}` must be 2 at least. Received: {name}={value}"
+        )
+    return value
+
+
+def _number_of_patches(name, value):
+    if value == math.inf:
+        return value
+    return arguments.positive_integer(name, value)

@@ -1,0 +1,172 @@
+"""The base of all initializers of variational posteriors."""
+
+import warnings
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfp_refine import layers
+from tfp_refine import stateless
+
+
+class PosteriorInitializer:
+    """Sets the posteriors of the variational layers of a model.
+
+    A subclass says how, in `_initialize_layer` or, if the order matters, in
+    `_initialize`.
+
+    Args:
+        seed: Non-negative integer. Draws of the model's weights have seeds of
+            their own, those of its layers. Defaults to `None`: another one at
+            each call.
+        verbose: Whether there is a progress bar. Defaults to `True`.
+
+    Raises:
+        ValueError: If an argument is invalid.
+    """
+
+    # Which of `x` and `y` there must be.
+    needs = ()
+
+    def __init__(self, seed=None, verbose=True):
+        self.seed = None if seed is None else stateless.seeds.check(seed)
+        self.verbose = bool(verbose)
+
+    def __call__(self, model, x=None, y=None):
+        """Initializes a model.
+
+        Deterministic layers keep their weights. So do frozen layers, and those
+        of unknown kind, which have `variational_weights` without being a
+        `layers.VariationalLayer` with a posterior of its kernel; a warning
+        names them. If this fails or is interrupted, the model is as it was.
+
+        Args:
+            model: `keras.Model`; built on `x` if it is not.
+            x: Training inputs, as for `fit`: an array `[N, ...]`, a nested
+                structure of them, or a finite, batched `tf.data.Dataset` of
+                `(x, y)`. Not needed if nothing depends on them.
+            y: Training targets, `[N, ...]`. Likewise.
+
+        Returns:
+            model: The same.
+
+        Raises:
+            ValueError: If there is nothing to initialize, or the data do not
+                fit.
+        """
+        x, y = self._read(model, x, y)
+        if not model.built and x is not None:
+            model(keras.tree.map_structure(lambda leaf: leaf[:2], x))
+        stateless.arrays.check_built(model)
+        chosen = _choose_layers(model)
+        bar = keras.utils.Progbar(
+            sum(num_units(layer) for layer in chosen),
+            verbose=int(self.verbose),
+            unit_name="unit",
+        )
+        before = [tf.identity(variable.value) for variable in model.variables]
+        try:
+            rng = np.random.default_rng(self.seed)
+            self._initialize(model, chosen, x, y, rng, bar)
+        except BaseException:
+            for variable, value in zip(model.variables, before, strict=True):
+                variable.assign(value)
+            raise
+        return model
+
+    def _read(self, model, x, y):
+        is_dataset = isinstance(x, tf.data.Dataset)
+        for name, value in (("x", x), ("y", y)):
+            if name in self.needs and value is None and not is_dataset:
+                raise ValueError(
+                    f"{type(self).__name__} needs training data. "
+                    f"Received: {name}=None"
+                )
+        if x is None:
+            return None, None
+        if y is None and not is_dataset:
+            x = stateless.arrays.inputs(x)
+        else:
+            x, y, _ = stateless.arrays.examples(x, y)
+        stateless.arrays.check_fits(model, x)
+        return x, y
+
+    def _initialize(self, model, chosen, x, y, rng, bar):
+        """Initializes layers.
+
+        Args:
+            model: Built `keras.Model`.
+            chosen: Its `VariationalLayer`s that are to be initialized.
+            x: Training inputs, tensors, or `None`.
+            y: Training targets, tensors, or `None`.
+            rng: `numpy.random.Generator`.
+            bar: Progress bar of units.
+        """
+        for layer in chosen:
+            self._initialize_layer(layer, rng)
+            bar.add(num_units(layer))
+
+    def _initialize_layer(self, layer, rng):
+        raise NotImplementedError(
+            f"{type(self).__name__} must implement `_initialize_layer`"
+        )
+
+
+def num_units(layer):
+    """Returns the number of units of a layer, dense or convolutional."""
+    return layer.columns(layer.kernel).shape[-1]
+
+
+def fan_in(layer):
+    """Returns the number of weights of a unit, without the bias."""
+    return layer.columns(layer.kernel).shape[0]
+
+
+def assign(layer, mean, variance, bias_mean=0.0, bias_variance=None):
+    """Sets the posterior of a layer.
+
+    Args:
+        layer: Built `VariationalLayer`.
+        mean: Means of the kernel, `[F, units]`; see `layers.linear_map`.
+        variance: Variances, broadcastable to that.
+        bias_mean: Means of the bias, broadcastable to `[units]`.
+        bias_variance: Variances, likewise. Defaults to `variance`, a scalar.
+    """
+    variance = tf.broadcast_to(variance, mean.shape)
+    if bias_variance is None:
+        bias_variance = variance[0]
+    for weight in layer.variational_weights:
+        if weight.name == "kernel":
+            scale = tf.sqrt(variance)
+            weight.initialize(layer.kernel_of(mean), layer.kernel_of(scale))
+        else:
+            weight.initialize(bias_mean, tf.sqrt(bias_variance))
+    if layer.use_bias and len(layer.variational_weights) == 1:
+        layer.bias.assign(tf.broadcast_to(bias_mean, layer.bias.shape))
+
+
+def _choose_layers(model):
+    chosen, skipped = [], []
+    for layer in model._flatten_layers():
+        weights = getattr(layer, "variational_weights", ())
+        if not weights:
+            continue
+        names = [weight.name for weight in weights]
+        known = isinstance(layer, layers.VariationalLayer)
+        if known and "kernel" in names and layer.kernel.trainable:
+            chosen.append(layer)
+        else:
+            skipped.append(layer.name)
+    if skipped:
+        warnings.warn(
+            "Not initialized, as they are frozen or of unknown kind: "
+            f"{skipped}",
+            UserWarning,
+            stacklevel=3,
+        )
+    if not chosen:
+        raise ValueError(
+            f"The model '{model.name}' has no variational layer to initialize."
+        )
+    return chosen

@@ -1,0 +1,58 @@
+"""Class labels, checked."""
+
+import numpy as np
+
+
+def is_one_hot(y):
+    """Tells which rows of an array `[N, C]` are one-hot, booleans `[N]`."""
+    return np.all((y == 0) | (y == 1), axis=-1) & (np.sum(y, axis=-1) == 1)
+
+
+def one_hot(y, num_outputs):
+    """Makes labels one-hot.
+
+    Args:
+        y: Integers `[N, 1]`, or one-hot labels `[N, C]`.
+        num_outputs: Number of outputs of the model: `C`; or 1 for two classes.
+
+    Returns:
+        y: `[N, C]`, float64.
+
+    Raises:
+        ValueError: If the labels are something else, no classes of the model,
+            or fewer than classes.
+    """
+    num_classes = max(num_outputs, 2)
+    if y.shape[-1] not in (1, num_classes):
+        raise ValueError(
+            f"Labels must be integers, [N], or one-hot, [N, {num_classes}]. "
+            f"Received: shape {y.shape}"
+        )
+    if y.shape[-1] == 1:
+        y = _from_integers(y[:, 0], num_classes)
+    elif not np.all(is_one_hot(y)):
+        raise ValueError(
+            "Labels of several columns must be one-hot, with one 1 and else 0. "
+            f"Received: {y[~is_one_hot(y)][0]}"
+        )
+    if len(y) < num_classes:
+        raise ValueError(
+            "There must be at least as many examples as classes. Received: "
+            f"{len(y)} examples for {num_classes} classes"
+        )
+    return np.asarray(y, np.float64)
+
+
+def _from_integers(labels, num_classes):
+    broken = labels != np.round(labels)
+    if np.any(broken):
+        raise ValueError(
+            "Labels must be integers, or one-hot. Received: "
+            f"{labels[broken][0]}"
+        )
+    if labels.min() < 0 or labels.max() >= num_classes:
+        raise ValueError(
+            f"Labels must be in [0, {num_classes}), as the model has so many "
+            f"classes. Received: from {labels.min():g} to {labels.max():g}"
+        )
+    return np.eye(num_classes)[labels.astype(np.int64)]

@@ -1,0 +1,50 @@
+"""What the units of a layer see: inputs or patches of them, as rows."""
+
+import tensorflow as tf
+
+from tfp_refine.initializers import initializer
+from tfp_refine.initializers import traversal
+
+# How many numbers the patches of a chunk of examples hold at most: 64 MiB.
+_CHUNK_NUMBERS = 2**24
+
+
+def draw(model, call, x, patches_per_example, rng):
+    """Propagates examples to a layer, and draws patches of its inputs.
+
+    Args:
+        model: `keras.Model`.
+        call: `Call` of one of its layers.
+        x: Inputs of the model, `[N, ...]` (or nested).
+        patches_per_example: How many positions of each example are drawn,
+            without replacement; all if there are not more.
+        rng: `numpy.random.Generator`.
+
+    Returns:
+        patches: `[N, P, groups, F]`, float32 or float64.
+    """
+    number = traversal.num_examples(x)
+    patches = []
+    for start in range(0, number, traversal.CHUNK_SIZE):
+        batch = traversal.take(x, slice(start, start + traversal.CHUNK_SIZE))
+        inputs = traversal.layer_inputs(model, call.layer, batch)
+        patches += _draw(call, inputs, patches_per_example, rng)
+    patches = tf.concat(patches, axis=0)
+    if patches.dtype != tf.float64:
+        patches = tf.cast(patches, tf.float32)
+    return patches
+
+
+def _draw(call, inputs, patches_per_example, rng):
+    """Draws patches of a batch, some examples at a time."""
+    layer, num_positions = call
+    size = num_positions * layer.num_groups * initializer.fan_in(layer)
+    step = max(_CHUNK_NUMBERS // size, 1)
+    for start in range(0, inputs.shape[0], step):
+        patches = layer.patches(inputs[start : start + step])
+        if patches_per_example < num_positions:
+            order = rng.random([patches.shape[0], num_positions]).argsort(-1)
+            patches = tf.gather(
+                patches, order[:, :patches_per_example], axis=1, batch_dims=1
+            )
+        yield patches

@@ -1,0 +1,169 @@
+"""Bayesian linear regressions of the units of a layer."""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from tfp_refine.initializers import targets as layer_targets
+from tfp_refine.math import linear_regression
+
+# Of biases that have no prior.
+_WIDE = 100.0
+
+
+class UnitTargets(NamedTuple):
+    """Which target each unit of a layer has.
+
+    Attributes:
+        targets: `Targets`, `[N, T]`.
+        columns: Their indices, `[units]`.
+        signs: 1 or -1, what they are multiplied with, `[units]`.
+    """
+
+    targets: layer_targets.Targets
+    columns: np.ndarray
+    signs: np.ndarray
+
+    @classmethod
+    def in_order(cls, targets):
+        """Each unit has its own."""
+        number = targets.loc.shape[-1]
+        return cls(targets, np.arange(number), np.ones(number))
+
+    @classmethod
+    def at_random(cls, targets, num_units, random_signs, rng):
+        """Units have any target, and perhaps any sign."""
+        signs = np.ones(num_units)
+        if random_signs:
+            signs = rng.choice([-1.0, 1.0], num_units)
+        columns = rng.integers(targets.loc.shape[-1], size=num_units)
+        return cls(targets, columns, signs)
+
+    def of(self, batch):
+        """Returns the targets of a `MiniBatch`, and variances: `[R, U]`."""
+        columns = self.columns[batch.units]
+        if batch.examples.ndim == 1:
+            index = np.ix_(batch.examples, columns)
+        else:
+            index = batch.examples.T, columns
+        repeats = batch.rows.shape[-2] // batch.examples.shape[-1]
+
+        def rows(values):
+            return np.repeat(values, repeats, axis=0)
+
+        loc = rows(self.targets.loc[index] * self.signs[batch.units])
+        variance = self.targets.variance
+        if variance.shape != (1, 1):
+            variance = rows(variance[index])
+        return loc, variance
+
+
+class Posterior(NamedTuple):
+    """Posterior of the units of a layer, biases last.
+
+    Attributes:
+        mean: `[F, units]`, or `[F + 1, units]` with a bias.
+        variance: Likewise.
+    """
+
+    mean: tf.Tensor
+    variance: tf.Tensor
+
+
+def fit(
+    batches,
+    targets,
+    prior_variance,
+    has_bias,
+    divergence,
+    num_examples=None,
+    done=lambda number: None,
+):
+    """Fits units to their mini-batches.
+
+    Args:
+        batches: Iterable of `MiniBatch`es of all units, in their order.
+        targets: `UnitTargets`.
+        prior_variance: `[F]`, or `[F + 1]` with a bias.
+        has_bias: Whether there is one.
+        divergence: As of `linear_regression.factorized_variance`.
+        num_examples: Of how many examples the variances are, or `None` for
+            those of the mini-batch.
+        done: Called with the number of units of each mini-batch.
+
+    Returns:
+        posterior: `Posterior`.
+    """
+    posteriors = []
+    for batch in batches:
+        rows = batch.rows
+        if has_bias:
+            rows = tf.concat([rows, tf.ones_like(rows[..., :1])], axis=-1)
+        loc, noise_variance = targets.of(batch)
+        posterior = linear_regression.fit(
+            rows,
+            loc,
+            noise_variance,
+            prior_variance,
+            covariance=divergence == "p||q",
+        )
+        variance = linear_regression.factorized_variance(posterior, divergence)
+        if num_examples is not None:
+            factor = num_examples / batch.examples.shape[-1]
+            variance = _of_more_data(variance, prior_variance, factor)
+        posteriors.append(Posterior(posterior.mean, variance))
+        done(len(batch.units))
+    return Posterior(
+        *(tf.concat(part, axis=-1) for part in zip(*posteriors, strict=True))
+    )
+
+
+def _of_more_data(variance, prior_variance, factor):
+    """Multiplies what data add to the precision."""
+    prior_precision = tf.constant(
+        1.0 / prior_variance[:, np.newaxis], variance.dtype
+    )
+    return 1.0 / (prior_precision + factor * (1.0 / variance - prior_precision))
+
+
+def prior_variances(layer, of_kernel=None, of_bias=None):
+    """Finds the variances of a layer's prior.
+
+    Args:
+        layer: Built `VariationalLayer`.
+        of_kernel: Variance of the kernel's weights; that of its prior if
+            `None`, or one over the fan-in if that is not Gaussian.
+        of_bias: That of the biases; of their prior if `None`, or wide.
+
+    Returns:
+        variances: `[F]`, or `[F + 1]` with a bias, float64.
+    """
+    size = layer.columns(layer.kernel).shape[0]
+    weights = {weight.name: weight for weight in layer.variational_weights}
+    if of_kernel is None:
+        of_kernel = _prior_variance(weights["kernel"])
+        if of_kernel is None:
+            of_kernel = 1.0 / size
+        else:
+            of_kernel = np.mean(layer.columns(of_kernel), axis=-1)
+    variances = np.full([size], of_kernel, np.float64)
+    if not layer.use_bias:
+        return variances
+    if of_bias is None:
+        of_bias = _WIDE
+        if "bias" in weights:
+            known = _prior_variance(weights["bias"])
+            of_bias = _WIDE if known is None else np.mean(known)
+    return np.append(variances, of_bias)
+
+
+def _prior_variance(weight):
+    """Returns the variances of a prior, `[...]`; `None` if not Gaussian."""
+    try:
+        prior = weight.prior
+    except ValueError:
+        prior = None
+    if prior is None:
+        return None
+    return tf.broadcast_to(tf.square(prior.scale), weight.loc.shape)

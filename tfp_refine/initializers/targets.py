@@ -1,0 +1,123 @@
+"""What layers are regressed on, with Gaussian noise."""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from tfp_refine.initializers import labels
+from tfp_refine.math import dirichlet
+
+
+class Targets(NamedTuple):
+    """Targets of a regression.
+
+    Attributes:
+        loc: `[N, T]`, float64.
+        variance: Of the noise, `[N, T]`; or `[1, 1]` if it is the same for all.
+    """
+
+    loc: np.ndarray
+    variance: np.ndarray
+
+    def centered(self):
+        """Returns them without the mean of each column, as precise as it is."""
+        precision = np.broadcast_to(1.0 / self.variance, self.loc.shape)
+        mean = np.average(self.loc, axis=0, weights=precision)
+        return self._replace(loc=self.loc - mean)
+
+    def take(self, indices, columns):
+        """Takes targets of examples.
+
+        Args:
+            indices: Of the examples, integers `[..., B]`.
+            columns: Of the targets, integers `[..., 1]`, or a slice.
+
+        Returns:
+            targets: `[..., B]`, or `[..., B, T]` for a slice of columns.
+        """
+        variance = self.variance
+        if variance.shape != (1, 1):
+            variance = variance[indices, columns]
+        return Targets(self.loc[indices, columns], variance)
+
+
+class LayerTargets(NamedTuple):
+    """Targets of all layers.
+
+    Attributes:
+        hidden: `Targets`; each unit of a hidden layer has one of them.
+        output: `Targets` of the outputs of the model, in their order.
+    """
+
+    hidden: Targets
+    output: Targets
+
+    def of_last_layer(self, num_units):
+        """Returns the targets of the last layer, in the order of its units.
+
+        Args:
+            num_units: Number of its units.
+
+        Returns:
+            targets: `Targets`; or `None` if it does not make the outputs. It
+                does if only the noise is missing, which is their second half.
+        """
+        num_targets = self.output.loc.shape[-1]
+        if num_units == num_targets:
+            return self.output
+        if 2 * num_units == num_targets == 2 * self.hidden.loc.shape[-1]:
+            return self.output._replace(loc=self.output.loc[:, :num_units])
+        return None
+
+
+def of_classes(y, num_outputs, concentration, center):
+    """Makes targets of labels.
+
+    Args:
+        y: Labels, `[N, 1]` or `[N, C]`.
+        num_outputs: Number of logits: `C`; or 1 for two classes.
+        concentration: As of `math.dirichlet.gaussian_targets`.
+        center: Whether hidden layers have centered targets, and logits a
+            constant less.
+
+    Returns:
+        targets: `LayerTargets`.
+
+    Raises:
+        ValueError: If these are no labels.
+    """
+    one_hot = tf.constant(labels.one_hot(y, num_outputs))
+    loc, variance = dirichlet.gaussian_targets(one_hot, concentration)
+    if num_outputs == 1:  # The logit of one class against the other.
+        loc = loc[:, 1:] - loc[:, :1]
+        variance = tf.reduce_sum(variance, axis=-1, keepdims=True)
+    elif center:
+        loc, variance = dirichlet.center(
+            dirichlet.GaussianTargets(loc, variance)
+        )
+    output = Targets(loc.numpy(), variance.numpy())
+    return LayerTargets(output.centered() if center else output, output)
+
+
+def of_values(y, noise_variance, raw_noise, center):
+    """Makes targets of regression targets.
+
+    Args:
+        y: `[N, D]`.
+        noise_variance: Variance of their noise.
+        raw_noise: What the outputs say of the noise, in as many columns, or
+            `None` if they say nothing.
+        center: Whether hidden layers have centered targets.
+
+    Returns:
+        targets: `LayerTargets`.
+    """
+    y = np.asarray(y, np.float64)
+    targets = Targets(y, np.full([1, 1], noise_variance, np.float64))
+    output = targets
+    if raw_noise is not None:
+        output = targets._replace(
+            loc=np.hstack([y, np.full_like(y, raw_noise)])
+        )
+    return LayerTargets(targets.centered() if center else targets, output)

@@ -1,0 +1,107 @@
+"""What a model is for, as its loss and its data tell."""
+
+import keras
+import numpy as np
+
+from tfp_refine import losses
+from tfp_refine import stateless
+from tfp_refine.initializers import labels
+from tfp_refine.initializers import targets
+
+TASKS = ("classification", "regression")
+# Of the noise, where no likelihood tells: that of the paper's code.
+_VARIANCE = float(np.exp(-2.0))
+
+
+def layer_targets(
+    model, y, outputs, task, noise_variance, concentration, center
+):
+    """Makes the targets of a model's layers.
+
+    Args:
+        model: `keras.Model`.
+        y: Training targets, tensor `[N]` or `[N, D]`.
+        outputs: Outputs of the model for some examples, `[B, ...]`.
+        task: One of `TASKS`, or `None`.
+        noise_variance: Variance of regression targets' noise, or `None`.
+        concentration: As of `targets.of_classes`.
+        center: As of `targets`.
+
+    Returns:
+        targets: `LayerTargets`.
+
+    Raises:
+        ValueError: If the targets do not fit the task or the model.
+    """
+    y, num_outputs = _matrix(y), _num_outputs(outputs)
+    loss = getattr(model, "loss", None)
+    if loss is not None:
+        loss = stateless.example_loss.resolve(model)
+    if task is None:
+        task = _task_of_loss(loss) or _task_of_targets(y, num_outputs)
+    if task == "classification":
+        return targets.of_classes(y, num_outputs, concentration, center)
+    num_targets = y.shape[-1]
+    if num_outputs not in (num_targets, 2 * num_targets):
+        raise ValueError(
+            "The model must have an output for each target, or two with that "
+            f"of the noise. Received: {num_outputs} outputs, targets of shape "
+            f"{y.shape}"
+        )
+    has_noise = num_outputs == 2 * num_targets
+    if has_noise and not isinstance(loss, losses.HeteroscedasticGaussianNLL):
+        loss = losses.HeteroscedasticGaussianNLL()
+    if noise_variance is None:
+        noise_variance = _noise_variance(loss, outputs)
+    raw_noise = loss.raw_noise(noise_variance**0.5) if has_noise else None
+    return targets.of_values(y, noise_variance, raw_noise, center)
+
+
+def _matrix(y):
+    if not hasattr(y, "shape") or len(y.shape) > 2:
+        raise ValueError(
+            "The targets must be one array, [N] or [N, D]. Received: "
+            f"{keras.tree.map_structure(np.shape, y)}"
+        )
+    y = np.asarray(y)
+    return y[:, np.newaxis] if y.ndim == 1 else y
+
+
+def _num_outputs(outputs):
+    if not hasattr(outputs, "shape") or len(outputs.shape) != 2:
+        raise ValueError(
+            "The model must have one output, [N, D]. Received: "
+            f"{keras.tree.map_structure(np.shape, outputs)}"
+        )
+    return outputs.shape[-1]
+
+
+def _task_of_loss(loss):
+    names = [getattr(loss, "__name__", ""), type(loss).__name__]
+    name = "".join(names).lower()
+    if "crossentropy" in name or "hinge" in name:
+        return "classification"
+    if isinstance(loss, losses.GaussianLoss) or "squared" in name:
+        return "regression"
+    return None
+
+
+def _task_of_targets(y, num_outputs):
+    """Guesses: integers for several outputs, 0 and 1 for one, or one-hot."""
+    if y.shape[-1] > 1:
+        is_class = y.shape[-1] == num_outputs and np.all(labels.is_one_hot(y))
+    elif y.dtype.kind not in "biu":
+        is_class = False
+    else:
+        is_class = num_outputs > 1 or set(np.unique(y)) <= {0, 1}
+    return "classification" if is_class else "regression"
+
+
+def _noise_variance(loss, outputs):
+    """The variance that the likelihood has now, its mean over examples."""
+    if isinstance(loss, losses.GaussianLoss):
+        _, scale = loss.loc_and_scale(outputs)
+        return float(np.mean(np.square(np.asarray(scale, np.float64))))
+    if "squared" in f"{getattr(loss, 'name', '')}":
+        return 0.5  # whose log density is minus the square
+    return _VARIANCE
