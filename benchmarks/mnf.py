@@ -9,10 +9,8 @@ above that of a process that only imports TensorFlow (Linux).
 """
 
 import functools
-import multiprocessing
-import pathlib
-import re
 
+import _memory
 import keras
 import numpy as np
 from _timing import side_by_side
@@ -72,23 +70,11 @@ def _training(network, layers):
     ), model
 
 
-def _peak(network, name):
-    """Returns the peak of this process, MiB; of nothing without a network."""
+def _train(network, name):
+    """Trains, unless there is no network."""
     if network is not None:
         training, _ = _training(network, _LAYERS[name])
         training()
-    # Not `getrusage`: that starts with the peak of the parent.
-    status = pathlib.Path("/proc/self/status").read_text()
-    return int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) / 1024
-
-
-def _peaks(cases):
-    context = multiprocessing.get_context("spawn")
-    peaks = []
-    for case in cases:
-        with context.Pool(1) as pool:  # a process of its own
-            peaks.append(pool.apply(_peak, case))
-    return peaks
 
 
 def main():
@@ -96,7 +82,7 @@ def main():
         made = {name: _training(network, c) for name, c in _LAYERS.items()}
         seconds = side_by_side({name: run for name, (run, _) in made.items()})
         cases = [(None, None), *((network, name) for name in _LAYERS)]
-        idle, *peaks = _peaks(cases)
+        idle, *peaks = _memory.peaks(_train, cases)
         print(f"{network}, batch {batch_size}")
         base = None
         for (name, (_, model)), peak in zip(made.items(), peaks, strict=True):
