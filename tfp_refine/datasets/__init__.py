@@ -3,6 +3,9 @@
 from tfp_refine.datasets.augmentation import crop_and_flip
 from tfp_refine.datasets.batches import training_batches
 from tfp_refine.datasets.class_split import split_classes
+from tfp_refine.datasets.class_table import CLASS_TABLES
+from tfp_refine.datasets.class_table import ClassTable
+from tfp_refine.datasets.class_table import load_class_table
 from tfp_refine.datasets.corruptions import CORRUPTIONS
 from tfp_refine.datasets.corruptions import corrupt_images
 from tfp_refine.datasets.flipped_pixels import flip_pixels
@@ -21,7 +24,9 @@ from tfp_refine.datasets.uci import RegressionData
 from tfp_refine.datasets.uci import load_uci
 
 __all__ = [
+    "CLASS_TABLES",
     "CORRUPTIONS",
+    "ClassTable",
     "ImageData",
     "ImageSplit",
     "RegressionData",
@@ -31,6 +36,7 @@ __all__ = [
     "corrupt_images",
     "crop_and_flip",
     "flip_pixels",
+    "load_class_table",
     "load_images",
     "load_uci",
     "match_images",

@@ -1,6 +1,7 @@
 """Figures of records; needs matplotlib, the extra `plot`."""
 
 from tfp_refine.plotting.attack_curves import attack_curves
+from tfp_refine.plotting.convergence import convergence
 from tfp_refine.plotting.densities import densities
 from tfp_refine.plotting.depth_sweep import depth_sweep
 from tfp_refine.plotting.elbo_staircase import elbo_staircase
@@ -16,6 +17,7 @@ from tfp_refine.plotting.rotated_digit import rotated_digit
 
 __all__ = [
     "attack_curves",
+    "convergence",
     "densities",
     "depth_sweep",
     "elbo_staircase",

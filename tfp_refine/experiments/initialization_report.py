@@ -1,0 +1,191 @@
+"""Tables and plots of the initialization experiment."""
+
+import math
+
+import numpy as np
+
+from tfp_refine.experiments import initialization_flags
+from tfp_refine.experiments import text_table
+
+_TITLES = initialization_flags.TITLES
+# The methods whose speed is compared, the first that there is, and how fast.
+_FAST, _PART = ("iblm", "iblm_paper"), 1 / 3
+_NONE = "-"
+
+
+def summarize(results):
+    """Computes what the table of the curves shows.
+
+    Args:
+        results: Dict from method to a list of its results, one a split.
+
+    Returns:
+        summary: Dict from method to a dict of medians over the splits, floats;
+            `"reached"`, of the steps in which I-BLM was as good as the method
+            was in the end, as a part of all, is infinite if it never was.
+    """
+    fast = next((method for method in _FAST if method in results), None)
+    summary = {}
+    for method, runs in results.items():
+        medians = {
+            f"{when}_{metric}": float(
+                np.median([run["curve"][metric][index] for run in runs])
+            )
+            for when, index in (("initial", 0), ("final", -1))
+            for metric in ("error", "mnll")
+        }
+        medians["initialization_seconds"] = float(
+            np.median([run["initialization_seconds"] for run in runs])
+        )
+        if fast not in (None, method):
+            parts = _parts(results[fast], runs)
+            medians["reached"] = float(np.median(parts))
+        summary[method] = medians
+    return summary
+
+
+def _parts(fast_runs, runs):
+    """Parts of all steps after which the fast method was as good, a list."""
+    parts = []
+    for fast, run in zip(fast_runs, runs, strict=False):
+        target = run["curve"]["mnll"][-1]
+        steps = [
+            step
+            for step, mnll in zip(
+                fast["curve"]["step"], fast["curve"]["mnll"], strict=True
+            )
+            if mnll <= target
+        ]
+        last = fast["curve"]["step"][-1]
+        parts.append(steps[0] / last if steps else math.inf)
+    return parts
+
+
+def curves_table(dataset, error_name, results):
+    """Formats the results of the curves.
+
+    Args:
+        dataset: Name of the data set.
+        error_name: What `"error"` is.
+        results: As of `summarize`.
+
+    Returns:
+        table: Text of several lines.
+    """
+    summary = summarize(results)
+    splits = max(map(len, results.values()))
+    rows = [
+        [
+            "",
+            f"{error_name} at start",
+            "MNLL at start",
+            f"{error_name} at end",
+            "MNLL at end",
+            "seconds to initialize",
+            "I-BLM there after",
+        ]
+    ]
+    for method, medians in summary.items():
+        reached = medians.get("reached")
+        rows.append(
+            [
+                _TITLES[method],
+                f"{medians['initial_error']:.3f}",
+                f"{medians['initial_mnll']:.3f}",
+                f"{medians['final_error']:.3f}",
+                f"{medians['final_mnll']:.3f}",
+                f"{medians['initialization_seconds']:.1f}",
+                _NONE if reached is None else _percent(reached),
+            ]
+        )
+    head = f"{dataset}: test data, medians of {splits} splits; MNLL in nats"
+    lines = ["", head, "", *text_table.lines(rows)]
+    fast = next((method for method in _FAST if method in results), None)
+    others = [m for m in results if m not in _FAST and m != "mc_dropout"]
+    if fast and others:
+        parts = [p for m in others for p in _parts(results[fast], results[m])]
+        early = sum(part <= _PART for part in parts)
+        lines += [
+            "",
+            f"{_TITLES[fast]} has the final MNLL of another initializer in a "
+            f"third of the steps or less in {early} of {len(parts)} cases.",
+        ]
+    return "\n".join(lines)
+
+
+def _percent(part):
+    return "never" if math.isinf(part) else f"{100 * part:.0f}% of the steps"
+
+
+def toy_table(results):
+    """Formats the results of the toy: a dict from method to its result."""
+    rows = [["", "RMSE before training", "RMSE after it"]]
+    for method, result in results.items():
+        rows.append(
+            [
+                _TITLES[method],
+                *(f"{result[w]['rmse']:.3f}" for w in ("before", "after")),
+            ]
+        )
+    head = "function of one variable: distance of the means within the data"
+    return "\n".join(["", head, "", *text_table.lines(rows)])
+
+
+def curves_figures(error_name, results):
+    """Draws the figures of the curves.
+
+    Args:
+        error_name: What `"error"` is.
+        results: As of `summarize`.
+
+    Returns:
+        figures: Dict from a file's name to a `matplotlib.figure.Figure`.
+    """
+    from tfp_refine import plotting
+
+    figures = {
+        "curves": plotting.convergence(
+            {
+                _TITLES[method]: [run["curve"] for run in runs]
+                for method, runs in results.items()
+            },
+            {"error": f"test {error_name}", "mnll": "test MNLL (nats)"},
+        )
+    }
+    entropies = {
+        _TITLES[method]: runs[0]["entropies"]
+        for method, runs in results.items()
+        if runs[0].get("entropies")
+    }
+    if entropies:
+        sets = {name for of_method in entropies.values() for name in of_method}
+        figures["entropies"] = plotting.entropy_cdf(
+            {
+                name: {t: values[name] for t, values in entropies.items()}
+                for name in sorted(sets)
+            }
+        )
+    return figures
+
+
+def toy_figures(results, toy):
+    """Draws the predictions before training and after it.
+
+    Args:
+        results: Dict from method to its result.
+        toy: The task's object.
+
+    Returns:
+        figures: Dict from a file's name to a `matplotlib.figure.Figure`.
+    """
+    from tfp_refine import plotting
+
+    return {
+        f"toy_{when}": plotting.predictive_bands(
+            toy.grid,
+            {_TITLES[m]: result[when] for m, result in results.items()},
+            data=(toy.x, toy.y),
+            truth=toy.truth,
+        )
+        for when in ("before", "after")
+    }
