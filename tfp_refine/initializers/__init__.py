@@ -9,9 +9,9 @@ from tfp_refine.initializers.uninformative import Uninformative
 from tfp_refine.initializers.xavier_normal import XavierNormal
 
 __all__ = [
+    "Heuristic",
     "IBLM",
     "LSUV",
-    "Heuristic",
     "Orthogonal",
     "PosteriorInitializer",
     "Uninformative",
