@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from tfp_refine import arguments
 from tfp_refine.initializers import initializer
 from tfp_refine.initializers import mini_batches
@@ -37,6 +39,8 @@ _DIVERGENCES = ("q||p", "p||q")
 # Recommended: least and largest mini-batch, and mini-batches in a pool.
 _BATCH_SIZES = 128, 512
 _POOL_BATCHES = 4
+# Examples that show which outputs a layer makes.
+_PROBE = 8
 
 
 class IBLM(initializer.PosteriorInitializer):
@@ -63,7 +67,9 @@ class IBLM(initializer.PosteriorInitializer):
 
     Args:
         mode: `"recommended"`, or `"paper"` for what Rossi et al. do. It says
-            what `None` stands for in the arguments below.
+            what `None` stands for in the arguments below. With the paper's, and
+            no more examples than a mini-batch has, all units of a first layer
+            with the same target are the same.
         task: `"classification"` or `"regression"`. Defaults to `None`: what the
             loss that the model is compiled with tells, or else the targets.
             Integers are classes where the model has several outputs, 0 and 1
@@ -198,15 +204,18 @@ class IBLM(initializer.PosteriorInitializer):
             self.center,
         )
         for call in calls:
-            num_units = initializer.num_units(call.layer)
-            last = targets.of_last_layer(num_units)
-            if last is None or call is not calls[-1]:
-                last = None
+            columns = self._outputs_of(model, call, calls, x, outputs, rng)
+            if columns is None:
                 of_units = regression.UnitTargets.at_random(
-                    targets.hidden, num_units, self.random_signs, rng
+                    targets.hidden,
+                    initializer.num_units(call.layer),
+                    self.random_signs,
+                    rng,
                 )
             else:
-                of_units = regression.UnitTargets.in_order(last)
+                of_units = regression.UnitTargets.in_order(
+                    targets.of_outputs(columns)
+                )
 
             def draw(examples, call=call):
                 x_examples = traversal.take(x, examples)
@@ -216,23 +225,40 @@ class IBLM(initializer.PosteriorInitializer):
                 )
 
             source = mini_batches.Source(call.layer, number, draw, rng)
-            batches = self._mini_batches(source, call, last is not None)
+            batches = self._mini_batches(source, call, columns is None)
             self._fit(call.layer, batches, of_units, number, bar)
         batch = traversal.random_batch(x, traversal.CHUNK_SIZE, rng)
         traversal.update_moving_statistics(model, batch)
 
-    def _mini_batches(self, source, call, is_last):
+    def _outputs_of(self, model, call, calls, x, outputs, rng):
+        """Returns the outputs that a layer's units are, or `None`.
+
+        The last layer makes all outputs, or means before a layer that adds the
+        noise; or it is one of two, of means and of noises.
+        """
+        num_units = initializer.num_units(call.layer)
+        num_outputs = outputs.shape[-1]
+        if num_units == num_outputs and call is calls[-1]:
+            return np.arange(num_outputs)
+        if 2 * num_units != num_outputs:
+            return None
+        probe = traversal.take(x, slice(_PROBE))
+        moved = traversal.moved_outputs(model, call.layer, probe, rng)
+        halves = np.split(np.arange(num_outputs), 2)
+        return next((h for h in halves if np.array_equal(h, moved)), None)
+
+    def _mini_batches(self, source, call, is_hidden):
         batch_size = self.batch_size
         if batch_size is None:
             rows = 2 * (initializer.fan_in(call.layer) + 1)
             rows_of_one = min(self.patches_per_image, call.num_positions)
             least, most = _BATCH_SIZES
             batch_size = min(max(rows // rows_of_one, least), most)
-        if is_last:
+        if not is_hidden:
             batch_size = self.output_batch_size
         if self.pool_size == 0:
             return source.separate(batch_size)
-        if is_last:
+        if not is_hidden:
             return source.shared(batch_size)
         pool_size = self.pool_size or _POOL_BATCHES * batch_size
         return source.pooled(batch_size, pool_size)

@@ -140,9 +140,10 @@ def assign(layer, mean, variance, bias_mean=0.0, bias_variance=None):
         if weight.name == "kernel":
             scale = tf.sqrt(variance)
             weight.initialize(layer.kernel_of(mean), layer.kernel_of(scale))
-        else:
+        elif weight.loc.trainable:
             weight.initialize(bias_mean, tf.sqrt(bias_variance))
-    if layer.use_bias and len(layer.variational_weights) == 1:
+    is_point = layer.use_bias and len(layer.variational_weights) == 1
+    if is_point and layer.bias.trainable:
         layer.bias.assign(tf.broadcast_to(bias_mean, layer.bias.shape))
 
 

@@ -26,21 +26,6 @@ class Targets(NamedTuple):
         mean = np.average(self.loc, axis=0, weights=precision)
         return self._replace(loc=self.loc - mean)
 
-    def take(self, indices, columns):
-        """Takes targets of examples.
-
-        Args:
-            indices: Of the examples, integers `[..., B]`.
-            columns: Of the targets, integers `[..., 1]`, or a slice.
-
-        Returns:
-            targets: `[..., B]`, or `[..., B, T]` for a slice of columns.
-        """
-        variance = self.variance
-        if variance.shape != (1, 1):
-            variance = variance[indices, columns]
-        return Targets(self.loc[indices, columns], variance)
-
 
 class LayerTargets(NamedTuple):
     """Targets of all layers.
@@ -53,22 +38,19 @@ class LayerTargets(NamedTuple):
     hidden: Targets
     output: Targets
 
-    def of_last_layer(self, num_units):
-        """Returns the targets of the last layer, in the order of its units.
+    def of_outputs(self, columns):
+        """Returns the targets of a layer that makes some outputs.
 
         Args:
-            num_units: Number of its units.
+            columns: Their indices, in the order of its units.
 
         Returns:
-            targets: `Targets`; or `None` if it does not make the outputs. It
-                does if only the noise is missing, which is their second half.
+            targets: `Targets`.
         """
-        num_targets = self.output.loc.shape[-1]
-        if num_units == num_targets:
-            return self.output
-        if 2 * num_units == num_targets == 2 * self.hidden.loc.shape[-1]:
-            return self.output._replace(loc=self.output.loc[:, :num_units])
-        return None
+        variance = self.output.variance
+        if variance.shape != (1, 1):
+            variance = variance[:, columns]
+        return Targets(self.output.loc[:, columns], variance)
 
 
 def of_classes(y, num_outputs, concentration, center):

@@ -76,9 +76,14 @@ def _num_outputs(outputs):
     return outputs.shape[-1]
 
 
-def _task_of_loss(loss):
+def _name(loss):
+    """Returns what a loss, an object or a function, is called in the code."""
     names = [getattr(loss, "__name__", ""), type(loss).__name__]
-    name = "".join(names).lower()
+    return "".join(names).lower()
+
+
+def _task_of_loss(loss):
+    name = _name(loss)
     if "crossentropy" in name or "hinge" in name:
         return "classification"
     if isinstance(loss, losses.GaussianLoss) or "squared" in name:
@@ -102,6 +107,6 @@ def _noise_variance(loss, outputs):
     if isinstance(loss, losses.GaussianLoss):
         _, scale = loss.loc_and_scale(outputs)
         return float(np.mean(np.square(np.asarray(scale, np.float64))))
-    if "squared" in f"{getattr(loss, 'name', '')}":
+    if "squared" in _name(loss):
         return 0.5  # whose log density is minus the square
     return _VARIANCE

@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfp_refine import layers
@@ -62,6 +63,31 @@ def _num_positions(layer, inputs):
     return math.prod(shape[1:])
 
 
+def moved_outputs(model, layer, x, rng):
+    """Tells which outputs of a model depend on a layer.
+
+    Args:
+        model: `keras.Model` with one output, `[B, D]`.
+        layer: One of its `VariationalLayer`s.
+        x: A few inputs, `[B, ...]` (or nested).
+        rng: `numpy.random.Generator`.
+
+    Returns:
+        columns: Indices of the outputs that change when the layer's weights,
+            and no others, do.
+    """
+    variable = layer.bias if layer.use_bias else layer.kernel
+    value = variable.numpy()
+    with layers.mean_weights():
+        before = model(x).numpy()
+        try:
+            variable.assign(value + rng.normal(size=value.shape))
+            after = model(x).numpy()
+        finally:
+            variable.assign(value)
+    return np.flatnonzero(np.any(before != after, axis=0))
+
+
 def layer_inputs(model, layer, x):
     """Computes the inputs of a layer, with draws of the weights before it.
 
@@ -94,7 +120,8 @@ def layer_inputs(model, layer, x):
             return reached[0]
     raise ValueError(
         f"The model '{model.name}' did not call its layer '{layer.name}', "
-        "which it called before."
+        "which it called before. If its `call` is a tf.function, initialize "
+        "the model without that."
     )
 
 

@@ -87,7 +87,7 @@ def _scale_from_log_variance(raw):
 
 
 def _raw_softplus_variance(scale):
-    variance = max(scale**2 - _MIN_VARIANCE, _MIN_VARIANCE)
+    variance = max(scale**2 - _MIN_VARIANCE, _MIN_VARIANCE**2)
     return softplus.inverse_of_float(variance)
 
 

@@ -1,0 +1,151 @@
+import inspect
+import math
+
+import numpy as np
+import pytest
+
+from tfp_refine import initializers
+from tfp_refine import models
+
+DEFAULTS = {
+    "recommended": {
+        "batch_size": None,
+        "output_batch_size": 2048,
+        "pool_size": None,
+        "patches_per_image": 4,
+        "center": True,
+        "random_signs": True,
+        "noise_variance": None,
+        "scale_precision": True,
+    },
+    "paper": {
+        "batch_size": 128,
+        "output_batch_size": 128,
+        "pool_size": 0,
+        "patches_per_image": math.inf,
+        "center": False,
+        "random_signs": False,
+        "noise_variance": math.exp(-2.0),
+        "scale_precision": False,
+    },
+}
+OTHERS = {
+    "batch_size": 7,
+    "output_batch_size": 9,
+    "pool_size": 11,
+    "patches_per_image": 3,
+    "noise_variance": 0.5,
+}
+every_mode = pytest.mark.parametrize("mode", DEFAULTS)
+
+
+@every_mode
+def test_modes_have_the_documented_defaults(mode):
+    made = initializers.IBLM(mode)
+    assert {name: getattr(made, name) for name in DEFAULTS[mode]} == DEFAULTS[
+        mode
+    ]
+    assert made.divergence == "q||p"
+    assert made.concentration == 0.01
+    assert made.task is None
+    assert made.prior_variance is None
+    assert made.bias_prior_variance is None
+
+
+def test_the_default_mode_is_the_recommended_one():
+    default, recommended = initializers.IBLM(), initializers.IBLM("recommended")
+    assert vars(default) == vars(recommended)
+    parameters = inspect.signature(initializers.IBLM).parameters.values()
+    kinds = [parameter.kind for parameter in parameters]
+    assert set(kinds[1:]) == {inspect.Parameter.KEYWORD_ONLY}
+
+
+@every_mode
+@pytest.mark.parametrize("name", DEFAULTS["paper"])
+def test_each_default_of_a_mode_can_be_overridden(mode, name):
+    value = OTHERS.get(name, not DEFAULTS[mode][name])
+    made = initializers.IBLM(mode, **{name: value})
+    assert getattr(made, name) == value
+    for other, default in DEFAULTS[mode].items():
+        if other != name:
+            assert getattr(made, other) == default
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("mode", "best", "`mode` must be one of 'paper', 'recommended'"),
+        ("task", "ranking", "`task` must be one of 'classification'"),
+        ("divergence", "kl", r"`divergence` must be one of 'q\|\|p'"),
+        ("batch_size", 1, "`batch_size` must be 2 at least.*=1"),
+        ("batch_size", 2.5, "`batch_size` must be"),
+        ("output_batch_size", 1, "`output_batch_size` must be 2 at least"),
+        ("output_batch_size", 0, "`output_batch_size` must be"),
+        ("pool_size", -1, "`pool_size` must be"),
+        ("patches_per_image", 0, "`patches_per_image` must be"),
+        ("patches_per_image", 1.5, "`patches_per_image` must be"),
+        ("noise_variance", 0.0, "`noise_variance` must be"),
+        ("noise_variance", -1.0, "`noise_variance` must be"),
+        ("noise_variance", math.nan, "`noise_variance` must be"),
+        ("prior_variance", 0.0, "`prior_variance` must be"),
+        ("prior_variance", math.inf, "`prior_variance` must be"),
+        ("bias_prior_variance", 0, "`bias_prior_variance` must be"),
+        ("concentration", 0.0, "`concentration` must be"),
+        ("concentration", -0.1, "`concentration` must be"),
+        ("seed", -1, "seed"),
+        ("seed", 0.5, "seed"),
+    ],
+)
+def test_bad_arguments_are_refused_at_once(name, value, message):
+    with pytest.raises(ValueError, match=message):
+        initializers.IBLM(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"batch_size": 1}, "`batch_size` must be 2 at least"),
+        ({"batch_size": 0}, "`batch_size` must be"),
+        ({"tolerance": 0.0}, "`tolerance` must be"),
+        ({"max_iterations": 0}, "`max_iterations` must be"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_bad_arguments_of_the_rivals_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        initializers.LSUV(**arguments)
+
+
+@pytest.mark.parametrize("verbose", [True, False])
+@pytest.mark.parametrize("name", initializers.__all__)
+def test_there_is_a_progress_bar_unless_told_otherwise(
+    name, verbose, capsys, rng
+):
+    if name == "PosteriorInitializer":
+        return
+    make = getattr(initializers, name)
+    model = models.MLP((3,), 1, hidden=(4,), seed=1)
+    make(verbose=verbose)(model, rng.normal(size=(20, 3)), rng.normal(size=20))
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert ("5/5" in out) if verbose else (out == "")
+
+
+def test_initializers_of_ones_own_say_what_they_do():
+    model = models.MLP((3,), 1, hidden=(), seed=1)
+    with pytest.raises(NotImplementedError, match="must implement `_init"):
+        initializers.PosteriorInitializer(verbose=False)(model)
+
+
+def test_a_subclass_may_initialize_layer_by_layer():
+    seen = []
+
+    class Own(initializers.PosteriorInitializer):
+        def _initialize_layer(self, layer, rng):
+            seen.append((layer.name, rng.integers(1000)))
+
+    model = models.MLP((3,), 1, hidden=(4,), seed=1)
+    assert Own(seed=3, verbose=False)(model) is model
+    again = np.random.default_rng(3)
+    expected = [again.integers(1000) for _ in range(2)]
+    assert seen == list(zip(["hidden_0", "outputs"], expected, strict=True))
