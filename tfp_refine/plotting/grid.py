@@ -1,5 +1,7 @@
 """Panels of a figure."""
 
+import math
+
 from matplotlib import figure as figure_lib
 
 _WIDTH, _HEIGHT = 3.8, 3.2  # inches, a panel
@@ -16,7 +18,27 @@ def row_of_panels(count, sharey=False):
         figure: `matplotlib.figure.Figure`.
         panels: Array of its axes, `[count]`.
     """
+    return rows_of_panels(count, max_columns=count, sharey=sharey)
+
+
+def rows_of_panels(count, max_columns=4, sharey=False):
+    """Makes a figure with panels in rows of about the same length.
+
+    Args:
+        count: Number of panels.
+        max_columns: Most panels in a row.
+        sharey: Whether their vertical axes are the same.
+
+    Returns:
+        figure: `matplotlib.figure.Figure`.
+        panels: Array of its axes, `[count]`, row by row.
+    """
+    rows = math.ceil(count / max_columns)
+    columns = math.ceil(count / rows)
     figure = figure_lib.Figure(
-        figsize=(0.8 + _WIDTH * count, _HEIGHT), layout="constrained"
+        figsize=(0.8 + _WIDTH * columns, _HEIGHT * rows), layout="constrained"
     )
-    return figure, figure.subplots(1, count, sharey=sharey, squeeze=False)[0]
+    panels = figure.subplots(rows, columns, sharey=sharey, squeeze=False)
+    for axes in panels.ravel()[count:]:
+        axes.remove()
+    return figure, panels.ravel()[:count]

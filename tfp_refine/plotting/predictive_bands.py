@@ -30,7 +30,7 @@ def predictive_bands(x, predictors, data=None, truth=None, num_scales=3):
     if not predictors:
         raise ValueError("`predictors` must not be empty. Received: {}")
     x = np.asarray(x)
-    figure, panels = grid.row_of_panels(len(predictors), sharey=True)
+    figure, panels = grid.rows_of_panels(len(predictors), sharey=True)
     for axes, (name, predictor) in zip(panels, predictors.items(), strict=True):
         mean, scale = (np.asarray(predictor[k]) for k in ("mean", "scale"))
         for width in range(1, num_scales + 1):
