@@ -1,6 +1,8 @@
 """The initialization experiment, run as users run it, and its flags."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -126,6 +128,7 @@ def test_wrong_flags_are_explained_before_any_work(tmp_path):
         "--dropout=1": "--dropout must be between 0 and 1",
         "--evaluations=50": "--evaluations must be at most --train_steps",
         "--model=lenet5": "--model=lenet5 is for images",
+        "--hidden=": "--hidden must hold positive numbers",
         "--hidden=a": "--hidden must be a comma-separated list of numbers",
         "--prior_scale=0": "`prior_scale` must be a positive finite number",
         "--prior_scale=wide": "`prior_scale` must be a positive number or one",
@@ -154,9 +157,48 @@ def test_it_is_counted_how_early_others_are_reached():
     }
     summary = initialization_report.summarize(results)
     assert "reached" not in summary["iblm"]
-    # After a third of the steps, and never: the median is infinite.
-    assert summary["heuristic"]["reached"] == np.inf
+    # After a third of the steps, and never: neither is the median.
+    assert summary["heuristic"]["reached"] is None
     assert summary["heuristic"]["final_mnll"] == 3.0
     table = initialization_report.curves_table("set", "RMSE", results)
     assert "in 1 of 2 cases" in table
     assert "never" in table
+
+
+def test_runs_that_diverged_are_told_and_left_out():
+    results = {
+        "lsuv": [{"diverged": "NaN"}, {"diverged": "NaN"}],
+        "heuristic": [{"diverged": "NaN"}, run_of(9.0, 3.0)],
+        "iblm": [run_of(6.0, 2.0), run_of(2.0, 1.0)],
+    }
+    summary = initialization_report.summarize(results)
+    assert summary["lsuv"] == {"diverged": 2}
+    assert summary["heuristic"]["diverged"] == 1
+    assert summary["heuristic"]["final_mnll"] == 3.0
+    assert summary["heuristic"]["reached"] == 0.0
+    table = initialization_report.curves_table("set", "RMSE", results)
+    assert "LSUV (2 of 2 splits), heuristic (1 of 2 splits)" in table
+    assert "in 1 of 1 cases" in table
+
+
+def test_dropout_pays_for_the_weights_of_the_bound():
+    code = """
+from absl import flags
+from tfp_refine.experiments import initialization_flags, initialization_models
+flags.FLAGS(["x", "--hidden=4,4", "--prior_scale=0.5", "--dropout=0.2"])
+initialization_flags.check()
+model = initialization_models.build("mc_dropout", (3,), None, 100, seed=0)
+found = [layer for layer in model.layers if hasattr(layer, "kernel")]
+decay = 0.5 / (100 * 0.5**2)
+keeps = (1.0, 0.8, 0.8)
+for layer, keep in zip(found, keeps, strict=True):
+    assert abs(float(layer.kernel_regularizer.l2) - decay / keep) < 1e-9
+    assert abs(float(layer.bias_regularizer.l2) - decay) < 1e-9
+"""
+    process = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr

@@ -168,3 +168,71 @@ def test_a_model_that_is_not_built_is_built_on_the_data():
     initializers.IBLM(verbose=False)(model, X, Y)
     assert model.built
     assert np.max(np.abs(model.dense.kernel)) > 0.0
+
+
+class Idle(keras.Model):
+    """Has a layer that it does not call."""
+
+    def __init__(self):
+        super().__init__()
+        self.used = layers.DenseFlipout(1, name="used")
+        self.idle = layers.DenseFlipout(1, name="idle")
+
+    def call(self, inputs):
+        self.idle.built or self.idle.build(inputs.shape)
+        return self.used(inputs)
+
+
+@pytest.mark.parametrize("make", [initializers.IBLM, initializers.LSUV])
+def test_layers_that_are_not_called_are_named(make, rng):
+    model = Idle()
+    x = rng.normal(size=(20, 3)).astype("float32")
+    with pytest.warns(UserWarning, match="does not call them: \\['idle'\\]"):
+        make(verbose=False)(model, x, x[:, 0])
+
+
+class Traced(keras.Model):
+    """Is compiled by itself, so that nobody sees what it calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = layers.DenseFlipout(1, name="dense")
+
+    @tf.function
+    def call(self, inputs):
+        return self.dense(inputs)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_calls_that_cannot_be_seen_are_an_error(rng):
+    x = rng.normal(size=(20, 3)).astype("float32")
+    model = Traced()
+    model(x)
+    with pytest.raises(ValueError, match="not seen to call its layers"):
+        initializers.IBLM(verbose=False)(model, x, x[:, 0])
+
+
+def test_inputs_that_are_too_large_are_named(rng):
+    x = (1e30 * rng.normal(size=(20, 3))).astype("float32")
+    model = models.MLP((3,), 1, hidden=(5,), seed=1)
+    before = [np.array(v) for v in model.variables]
+    with pytest.raises(
+        ValueError, match="of the layer 'outputs' is not finite"
+    ):
+        initializers.IBLM(seed=0, verbose=False)(model, x, x[:, 0] / 1e30)
+    for one, other in zip(before, model.variables, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"pool_size": 1}, "`pool_size` must be 2 at least"),
+        ({"pool_size": -1}, "`pool_size` must be a positive integer"),
+        ({"center": "no"}, "`center` must be True, False or None"),
+        ({"random_signs": 1}, "`random_signs` must be True, False or None"),
+    ],
+)
+def test_arguments_are_checked(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        initializers.IBLM(**arguments)

@@ -12,7 +12,7 @@ from tfp_refine.initializers import mini_batches
 from tfp_refine.initializers import patches
 from tfp_refine.initializers import traversal
 
-NUM = 2 * traversal.CHUNK_SIZE + 100
+NUM = 2 * 256 + 100
 
 
 def test_examples_of_several_chunks_keep_their_targets(rng):
@@ -102,7 +102,7 @@ def drawn(patches_per_example, rng, num=40):
     layer = layers.Conv2DFlipout(2, 1)
     model = keras.Model(inputs, layer(inputs))
     x = np.reshape(np.arange(num * 9.0, dtype="float32"), (num, 3, 3, 1))
-    call = traversal.Call(layer, 9)
+    call = traversal.Call(layer, 1, 9)
     return np.asarray(patches.draw(model, call, x, patches_per_example, rng))
 
 
@@ -146,7 +146,19 @@ def test_calls_are_in_the_order_of_the_model_and_know_their_positions(rng):
 def test_a_layer_that_is_not_called_is_an_error(rng):
     model = models.MLP((4,), 1, hidden=(), seed=1)
     x = rng.normal(size=(5, 4)).astype("float32")
-    with pytest.raises(ValueError, match="did not call its layer 'stranger'"):
+    with pytest.raises(ValueError, match="'stranger' 1 times, and then 0"):
         traversal.layer_inputs(
-            model, layers.DenseFlipout(1, name="stranger"), x
+            model,
+            traversal.Call(layers.DenseFlipout(1, name="stranger"), 1, 1),
+            x,
         )
+
+
+def test_few_examples_with_large_outputs_are_propagated_at_once():
+    for size, expected in ((8, 256), (512, 2), (4096, 1)):
+        inputs = keras.Input((size, size, 1))
+        x = keras.layers.Conv2D(64, 3, padding="same")(inputs)
+        x = layers.DenseFlipout(2)(keras.layers.GlobalAveragePooling2D()(x))
+        assert traversal.chunk_size(keras.Model(inputs, x)) == expected
+    unknown = keras.Sequential([layers.DenseFlipout(2)])
+    assert traversal.chunk_size(unknown) == 256

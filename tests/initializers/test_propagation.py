@@ -158,9 +158,9 @@ def propagated(monkeypatch):
     calls = []
     compute = traversal.layer_inputs
 
-    def spy(model, layer, x):
-        inputs = compute(model, layer, x)
-        calls.append((layer.name, x, inputs))
+    def spy(model, call, x):
+        inputs = compute(model, call, x)
+        calls.append((call.layer.name, x, inputs[0]))
         return inputs
 
     monkeypatch.setattr(traversal, "layer_inputs", spy)

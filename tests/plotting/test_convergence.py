@@ -23,7 +23,7 @@ def test_lines_are_medians_over_the_runs(tmp_path):
         low, high = axes.get_ylim()
         assert low < runs[0][metric][-1]
         assert high > runs[1][metric][-1]
-    labels = [t.get_text() for t in figure.axes[-1].get_legend().texts]
+    labels = [text.get_text() for text in figure.legends[0].texts]
     assert labels == ["a", "b"]
     figure.savefig(tmp_path / "figure.png")
 

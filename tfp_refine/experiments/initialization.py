@@ -51,16 +51,15 @@ class Experiment:
 
     def __init__(self):
         initialization_flags.check()
-        self._curves = initialization_curves.Curves()
-        self._toy = initialization_toy.Toy()
+        if "curves" in FLAGS.task:
+            self._curves = initialization_curves.Curves()
+        if "toy" in FLAGS.task:
+            self._toy = initialization_toy.Toy()
         values = run_flags.values(*_FLAG_MODULES)
         self._folder = record.Folder(
             FLAGS.output_dir,
             values,
-            decisive={
-                "data": self._curves.source.digest,
-                **initialization_flags.decisive(values),
-            },
+            decisive=initialization_flags.decisive(values),
             defaults=run_flags.defaults(*_FLAG_MODULES),
         )
 
@@ -92,20 +91,18 @@ class Experiment:
         for number in range(FLAGS.splits):
             logging.info("Split %d of %d", number + 1, FLAGS.splits)
             for method in methods:
-                results[method].append(
-                    self._once("curves", method, self._curves, number)
-                )
+                results[method].append(self._once(method, self._curves, number))
         return results
 
     def _run_toy(self):
         return {
-            method: self._once("toy", method, self._toy)
+            method: self._once(method, self._toy)
             for method in initialization_flags.methods("toy")
         }
 
-    def _once(self, task, method, about, *number):
+    def _once(self, method, about, *number):
         return self._folder.once(
-            initialization_flags.record_name(task, method, *number),
+            about.record_name(method, *number),
             functools.partial(about.run, self._folder, method, *number),
         )
 

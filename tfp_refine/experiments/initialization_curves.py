@@ -33,7 +33,8 @@ class Curves:
         Returns:
             result: Dict of the `"curve"`, lists of `"step"`, `"error"` and
                 `"mnll"` on test data, from before training on; `"entropies"`
-                after it; and the `"initialization_seconds"`.
+                after it; and the `"initialization_seconds"`. Or of a message,
+                `"diverged"`.
         """
         case = self.source.split(number)
         x, y = case.train
@@ -43,20 +44,22 @@ class Curves:
         initialization_models.initialize(method, model, x, y, seed)
         seconds = time.monotonic() - started
         start = {"step": 0, **case.evaluate(model, seed)}
-        trained = training.train(
-            model,
-            x,
-            y,
-            steps=FLAGS.train_steps,
-            batch_size=FLAGS.batch_size,
-            seed=seed,
-            directory=folder.path
-            / initialization_flags.record_name("curves", method, number),
-            segment_steps=FLAGS.train_steps // FLAGS.evaluations,
-            observe=lambda model, entry: case.evaluate(model, seed),
-            tensorboard=FLAGS.tensorboard,
-            verbose=int(FLAGS.progress),
-        )
+        try:
+            trained = training.train(
+                model,
+                x,
+                y,
+                steps=FLAGS.train_steps,
+                batch_size=FLAGS.batch_size,
+                seed=seed,
+                directory=folder.path / self.record_name(method, number),
+                segment_steps=FLAGS.train_steps // FLAGS.evaluations,
+                observe=lambda model, entry: case.evaluate(model, seed),
+                tensorboard=FLAGS.tensorboard,
+                verbose=int(FLAGS.progress),
+            )
+        except FloatingPointError as error:
+            return {"diverged": str(error)}
         result = {
             "curve": {
                 key: [entry[key] for entry in (start, *trained.history)]
@@ -68,6 +71,12 @@ class Curves:
         if case.num_outputs:
             result["entropies"] = case.entropies(trained.model, seed)
         return result
+
+    def record_name(self, method, number):
+        """Returns the name of a record."""
+        return initialization_flags.record_name(
+            "curves", method, number, self.source.digest
+        )
 
     def _build(self, case, method, seed):
         x, _ = case.train

@@ -88,7 +88,7 @@ flags.DEFINE_integer("train_steps", 3000, "Steps of training.", 1)
 flags.DEFINE_integer("batch_size", 64, "Examples in a step.", 1)
 flags.DEFINE_float("learning_rate", 1e-3, "Adam's.", 0)
 flags.DEFINE_integer(
-    "evaluations", 15, "Points of a curve, at equal distances.", 2
+    "evaluations", 15, "Points of a curve; or somewhat more.", 2
 )
 flags.DEFINE_integer(
     "num_samples", 128, "Draws of each predictive distribution.", 1
@@ -114,7 +114,7 @@ flags.DEFINE_integer("toy_steps", 5000, "Of toy: steps of training.", 1)
 flags.DEFINE_integer("toy_points", 512, "Of toy: training examples.", 2)
 
 # Flags that decide the results of the toy, and of all but it.
-_OF_TOY = ("toy_points", "toy_steps")
+_OF_TOY = ("noise_scale", "toy_points", "toy_steps")
 _OF_CURVES = (
     "dataset",
     "dropout",
@@ -143,19 +143,21 @@ def decisive(values):
     return {name: v for name, v in values.items() if name not in others}
 
 
-def record_name(task, method, split=0):
+def record_name(task, method, split=0, data=None):
     """Returns the name of a record, another one for other flags of its task.
 
     Args:
         task: "curves" or "toy".
         method: Name of a method.
         split: Number of the train-test split.
+        data: Text that tells data sets apart.
 
     Returns:
         name: Path without an ending.
     """
     names = {"curves": _OF_CURVES, "toy": _OF_TOY}[task]
-    digest = record.digest_of_json({name: FLAGS[name].value for name in names})
+    values = {name: FLAGS[name].value for name in names}
+    digest = record.digest_of_json({"data": data, **values})
     return f"{task}/{method}_{split}_{digest}"
 
 
@@ -200,7 +202,12 @@ def check():
             )
     else:
         run_flags.fill(hidden=_HIDDEN[FLAGS.model])
-        run_flags.numbers("hidden", int)
+        units = run_flags.numbers("hidden", int)
+        if not units or min(units) < 1:
+            raise ValueError(
+                "--hidden must hold positive numbers. "
+                f"Received: {','.join(FLAGS.hidden)}"
+            )
     if FLAGS.unseen_dataset is not None and kind != "images":
         raise ValueError(
             "--unseen_dataset is for images. Received: "

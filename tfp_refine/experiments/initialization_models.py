@@ -128,8 +128,10 @@ def _with_dropout(model, num_examples, seed):
             continue
         scale = initialization_flags.prior_scale_of(layer.kernel.shape)
         decay = 0.5 / (num_examples * scale**2)
+        # Keras' units that are kept are divided by `1 - rate`, so the weights
+        # of the paper are its kernels divided by that.
         keep = 1.0 if layer is first else 1.0 - rate
-        config["kernel_regularizer"] = keras.regularizers.L2(keep * decay)
+        config["kernel_regularizer"] = keras.regularizers.L2(decay / keep)
         config["bias_regularizer"] = keras.regularizers.L2(decay)
         x = type(layer).from_config(config)(x)
         if layer is not last:

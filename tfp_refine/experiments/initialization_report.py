@@ -21,43 +21,52 @@ def summarize(results):
 
     Returns:
         summary: Dict from method to a dict of medians over the splits, floats;
-            `"reached"`, of the steps in which I-BLM was as good as the method
-            was in the end, as a part of all, is infinite if it never was.
+            of those that did not diverge. `"reached"`: after which part of all
+            steps I-BLM was as good as the method was in the end; `None` if it
+            never was.
     """
-    fast = next((method for method in _FAST if method in results), None)
+    fast = _fast(results)
     summary = {}
     for method, runs in results.items():
-        medians = {
-            f"{when}_{metric}": float(
-                np.median([run["curve"][metric][index] for run in runs])
-            )
-            for when, index in (("initial", 0), ("final", -1))
-            for metric in ("error", "mnll")
-        }
-        medians["initialization_seconds"] = float(
-            np.median([run["initialization_seconds"] for run in runs])
+        finished = [run for run in runs if "curve" in run]
+        summary[method] = {"diverged": len(runs) - len(finished)}
+        if not finished:
+            continue
+        for when, index in (("initial", 0), ("final", -1)):
+            for metric in ("error", "mnll"):
+                summary[method][f"{when}_{metric}"] = float(
+                    np.median([run["curve"][metric][index] for run in finished])
+                )
+        summary[method]["initialization_seconds"] = float(
+            np.median([run["initialization_seconds"] for run in finished])
         )
-        if fast not in (None, method):
-            parts = _parts(results[fast], runs)
-            medians["reached"] = float(np.median(parts))
-        summary[method] = medians
+        parts = (
+            _parts(results[fast], runs) if fast not in (None, method) else []
+        )
+        if parts:
+            part = float(np.median(parts))
+            summary[method]["reached"] = None if math.isinf(part) else part
     return summary
+
+
+def _fast(results):
+    return next((method for method in _FAST if method in results), None)
 
 
 def _parts(fast_runs, runs):
     """Parts of all steps after which the fast method was as good, a list."""
     parts = []
     for fast, run in zip(fast_runs, runs, strict=False):
+        if not ("curve" in fast and "curve" in run):
+            continue
         target = run["curve"]["mnll"][-1]
-        steps = [
+        steps, values = fast["curve"]["step"], fast["curve"]["mnll"]
+        reached = [
             step
-            for step, mnll in zip(
-                fast["curve"]["step"], fast["curve"]["mnll"], strict=True
-            )
+            for step, mnll in zip(steps, values, strict=True)
             if mnll <= target
         ]
-        last = fast["curve"]["step"][-1]
-        parts.append(steps[0] / last if steps else math.inf)
+        parts.append(reached[0] / steps[-1] if reached else math.inf)
     return parts
 
 
@@ -86,21 +95,10 @@ def curves_table(dataset, error_name, results):
         ]
     ]
     for method, medians in summary.items():
-        reached = medians.get("reached")
-        rows.append(
-            [
-                _TITLES[method],
-                f"{medians['initial_error']:.3f}",
-                f"{medians['initial_mnll']:.3f}",
-                f"{medians['final_error']:.3f}",
-                f"{medians['final_mnll']:.3f}",
-                f"{medians['initialization_seconds']:.1f}",
-                _NONE if reached is None else _percent(reached),
-            ]
-        )
+        rows.append([_TITLES[method], *_cells(medians)])
     head = f"{dataset}: test data, medians of {splits} splits; MNLL in nats"
     lines = ["", head, "", *text_table.lines(rows)]
-    fast = next((method for method in _FAST if method in results), None)
+    fast = _fast(results)
     others = [m for m in results if m not in _FAST and m != "mc_dropout"]
     if fast and others:
         parts = [p for m in others for p in _parts(results[fast], results[m])]
@@ -110,11 +108,35 @@ def curves_table(dataset, error_name, results):
             f"{_TITLES[fast]} has the final MNLL of another initializer in a "
             f"third of the steps or less in {early} of {len(parts)} cases.",
         ]
+    diverged = [
+        f"{_TITLES[method]} ({medians['diverged']} of {splits} splits)"
+        for method, medians in summary.items()
+        if medians["diverged"]
+    ]
+    if diverged:
+        lines += [
+            "",
+            f"Diverged, and not in the medians: {', '.join(diverged)}",
+        ]
     return "\n".join(lines)
 
 
-def _percent(part):
-    return "never" if math.isinf(part) else f"{100 * part:.0f}% of the steps"
+def _cells(medians):
+    if "final_mnll" not in medians:
+        return ["diverged", *5 * [_NONE]]
+    cells = [
+        f"{medians[f'{when}_{metric}']:.3f}"
+        for when in ("initial", "final")
+        for metric in ("error", "mnll")
+    ]
+    cells.append(f"{medians['initialization_seconds']:.1f}")
+    if "reached" not in medians:
+        return [*cells, _NONE]
+    reached = medians["reached"]
+    return [
+        *cells,
+        "never" if reached is None else f"{100 * reached:.0f}% of the steps",
+    ]
 
 
 def toy_table(results):
@@ -143,12 +165,13 @@ def curves_figures(error_name, results):
     """
     from tfp_refine import plotting
 
+    curves = {
+        _TITLES[method]: [run["curve"] for run in runs if "curve" in run]
+        for method, runs in results.items()
+    }
     figures = {
         "curves": plotting.convergence(
-            {
-                _TITLES[method]: [run["curve"] for run in runs]
-                for method, runs in results.items()
-            },
+            {title: runs for title, runs in curves.items() if runs},
             {"error": f"test {error_name}", "mnll": "test MNLL (nats)"},
         )
     }

@@ -61,8 +61,7 @@ class Toy:
             steps=FLAGS.toy_steps,
             batch_size=min(FLAGS.batch_size, len(x)),
             seed=seed,
-            directory=folder.path
-            / initialization_flags.record_name("toy", method),
+            directory=folder.path / self.record_name(method),
             tensorboard=FLAGS.tensorboard,
             verbose=int(FLAGS.progress),
         )
@@ -71,6 +70,10 @@ class Toy:
             "after": self._predict(trained.model),
             **posterior_record.about(trained),
         }
+
+    def record_name(self, method):
+        """Returns the name of a record."""
+        return initialization_flags.record_name("toy", method)
 
     def _inputs(self, x):
         return ((x - self.x.mean()) / self.x.std())[:, None].astype("float32")

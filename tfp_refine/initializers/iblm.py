@@ -7,6 +7,7 @@ import numpy as np
 from tfp_refine import arguments
 from tfp_refine.initializers import initializer
 from tfp_refine.initializers import mini_batches
+from tfp_refine.initializers import output_layers
 from tfp_refine.initializers import patches
 from tfp_refine.initializers import regression
 from tfp_refine.initializers import task as tasks
@@ -39,8 +40,6 @@ _DIVERGENCES = ("q||p", "p||q")
 # Recommended: least and largest mini-batch, and mini-batches in a pool.
 _BATCH_SIZES = 128, 512
 _POOL_BATCHES = 4
-# Examples that show which outputs a layer makes.
-_PROBE = 8
 
 
 class IBLM(initializer.PosteriorInitializer):
@@ -54,16 +53,24 @@ class IBLM(initializer.PosteriorInitializer):
     of a hidden layer any target, at random. Class labels become Gaussian
     targets of the logits, through a Dirichlet posterior.
 
+    The layers that make the outputs are found by what they have an effect on;
+    if several are added up, each is fitted to an equal part of the targets. A
+    layer that is called several times sees the inputs of all calls.
+
     What the layers compute after the linear map does not count in the
     regression, but in the inputs of the next layer. Families of posteriors that
     have not any mean and scale take the closest; those with multiplicative
     flows, their Gaussian part.
 
-    Memory: the rows of a block of units hold no more than `2**24` numbers, or
-    those of one unit; the regressions, twice or three times 128 MiB, or what
-    one unit needs: a square matrix of float64 as large as the smaller of the
-    fan-in and the number of rows. Beside that, the patches of the pool,
-    `pool_size * patches_per_image * fan_in` numbers.
+    Memory, beside inputs and model: the patches of a pool (`pool_size *
+    patches_per_image * fan_in` numbers, times the number of groups of a grouped
+    or depthwise convolution), or those of the examples of the last layer; no
+    more than `2**24` numbers, 64 MiB, for the rows of a block of units, or
+    those of one unit; and for the regressions two or three times 128 MiB, or
+    what one unit needs: a square matrix of float64 as large as the smaller of
+    the fan-in and the number of rows. Examples are propagated so many at a time
+    that the outputs of no layer of a functional model have more than `2**25`
+    numbers; of other models, 256.
 
     Args:
         mode: `"recommended"`, or `"paper"` for what Rossi et al. do. It says
@@ -80,9 +87,9 @@ class IBLM(initializer.PosteriorInitializer):
         output_batch_size: Examples that the units of the last layer are fitted
             to. Recommended: 2048. Paper: 128, others for each unit.
         pool_size: Examples that are propagated to a hidden layer together, of
-            which each unit has some, drawn with replacement. Recommended: 4
-            times `batch_size`. Paper: 0: each unit has examples of its own,
-            propagated with weights of its own draw.
+            which each unit has some, drawn with replacement; 2 at least.
+            Recommended: 4 times `batch_size`. Paper: 0: each unit has examples
+            of its own, propagated with weights of its own draw.
         patches_per_image: Positions of each example that are drawn: more of
             them are less independent than the regression takes them for.
             Recommended: 4. Paper: infinity, all.
@@ -116,8 +123,9 @@ class IBLM(initializer.PosteriorInitializer):
 
     ```python
     model = tfp_refine.models.MLP((13,), hidden=(100,) * 5, noise_scale=1.0)
-    tfp_refine.initializers.IBLM()(model, x_train, y_train)
+    tfp_refine.layers.set_num_train_examples(model, len(x_train))
     model.compile("adam", tfp_refine.losses.HeteroscedasticGaussianNLL())
+    tfp_refine.initializers.IBLM()(model, x_train, y_train)
     model.fit(x_train, y_train)
     ```
 
@@ -162,9 +170,7 @@ class IBLM(initializer.PosteriorInitializer):
         self.output_batch_size = choose(
             "output_batch_size", output_batch_size, _batch_size
         )
-        self.pool_size = choose(
-            "pool_size", pool_size, arguments.not_negative_integer
-        )
+        self.pool_size = choose("pool_size", pool_size, _pool_size)
         self.patches_per_image = choose(
             "patches_per_image", patches_per_image, _number_of_patches
         )
@@ -203,9 +209,10 @@ class IBLM(initializer.PosteriorInitializer):
             self.concentration,
             self.center,
         )
+        chosen_outputs = output_layers.find(model, calls, x, outputs.shape[-1])
         for call in calls:
-            columns = self._outputs_of(model, call, calls, x, outputs, rng)
-            if columns is None:
+            made = chosen_outputs.get(id(call.layer))
+            if made is None:
                 of_units = regression.UnitTargets.at_random(
                     targets.hidden,
                     initializer.num_units(call.layer),
@@ -214,7 +221,7 @@ class IBLM(initializer.PosteriorInitializer):
                 )
             else:
                 of_units = regression.UnitTargets.in_order(
-                    targets.of_outputs(columns)
+                    targets.of_outputs(made)
                 )
 
             def draw(examples, call=call):
@@ -225,27 +232,10 @@ class IBLM(initializer.PosteriorInitializer):
                 )
 
             source = mini_batches.Source(call.layer, number, draw, rng)
-            batches = self._mini_batches(source, call, columns is None)
+            batches = self._mini_batches(source, call, made is None)
             self._fit(call.layer, batches, of_units, number, bar)
-        batch = traversal.random_batch(x, traversal.CHUNK_SIZE, rng)
+        batch = traversal.random_batch(x, traversal.chunk_size(model), rng)
         traversal.update_moving_statistics(model, batch)
-
-    def _outputs_of(self, model, call, calls, x, outputs, rng):
-        """Returns the outputs that a layer's units are, or `None`.
-
-        The last layer makes all outputs, or means before a layer that adds the
-        noise; or it is one of two, of means and of noises.
-        """
-        num_units = initializer.num_units(call.layer)
-        num_outputs = outputs.shape[-1]
-        if num_units == num_outputs and call is calls[-1]:
-            return np.arange(num_outputs)
-        if 2 * num_units != num_outputs:
-            return None
-        probe = traversal.take(x, slice(_PROBE))
-        moved = traversal.moved_outputs(model, call.layer, probe, rng)
-        halves = np.split(np.arange(num_outputs), 2)
-        return next((h for h in halves if np.array_equal(h, moved)), None)
 
     def _mini_batches(self, source, call, is_hidden):
         batch_size = self.batch_size
@@ -276,6 +266,12 @@ class IBLM(initializer.PosteriorInitializer):
             number if self.scale_precision else None,
             bar.add,
         )
+        if not np.all(np.isfinite(mean)) or not np.all(np.isfinite(variance)):
+            raise ValueError(
+                f"The regression of the layer '{layer.name}' is not finite: "
+                "its inputs are too large, or not finite. Are the inputs of "
+                "the model standardized?"
+            )
         if layer.use_bias:
             initializer.assign(
                 layer, mean[:-1], variance[:-1], mean[-1], variance[-1]
@@ -285,7 +281,15 @@ class IBLM(initializer.PosteriorInitializer):
 
 
 def _boolean(name, value):
-    return bool(value)
+    if not isinstance(value, bool):
+        raise ValueError(
+            f"`{name}` must be True, False or None. Received: {name}={value!r}"
+        )
+    return value
+
+
+def _pool_size(name, value):
+    return value if value == 0 else _batch_size(name, value)
 
 
 def _batch_size(name, value):

@@ -36,10 +36,12 @@ class PosteriorInitializer:
     def __call__(self, model, x=None, y=None):
         """Initializes a model.
 
-        Deterministic layers keep their weights. So do frozen layers, and those
+        Deterministic layers keep their weights; but initializers that look at
+        data set the moving statistics of batch normalization, unless it is
+        frozen, to those of a batch. Frozen layers keep theirs, and so do those
         of unknown kind, which have `variational_weights` without being a
         `layers.VariationalLayer` with a posterior of its kernel; a warning
-        names them. If this fails or is interrupted, the model is as it was.
+        names both. If this fails or is interrupted, the model is as it was.
 
         Args:
             model: `keras.Model`; built on `x` if it is not.

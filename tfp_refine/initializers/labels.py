@@ -43,6 +43,28 @@ def one_hot(y, num_outputs):
     return np.asarray(y, np.float64)
 
 
+def yes_or_no(y, num_outputs):
+    """Checks labels that do not exclude each other.
+
+    Args:
+        y: 0 and 1, `[N, D]`.
+        num_outputs: `D`.
+
+    Returns:
+        y: `[N, D]`, float64.
+
+    Raises:
+        ValueError: If they are something else.
+    """
+    if y.shape[-1] != num_outputs or not np.all((y == 0) | (y == 1)):
+        raise ValueError(
+            f"Labels must be 0 or 1, one for each of {num_outputs} outputs. "
+            f"Received: shape {y.shape}, values from {y.min():g} to "
+            f"{y.max():g}"
+        )
+    return np.asarray(y, np.float64)
+
+
 def _from_integers(labels, num_classes):
     broken = labels != np.round(labels)
     if np.any(broken):
@@ -53,6 +75,7 @@ def _from_integers(labels, num_classes):
     if labels.min() < 0 or labels.max() >= num_classes:
         raise ValueError(
             f"Labels must be in [0, {num_classes}), as the model has so many "
-            f"classes. Received: from {labels.min():g} to {labels.max():g}"
+            f"classes. Received: from {labels.min():g} to {labels.max():g}. (A "
+            'regression on integers: `task="regression"`, or compile first.)'
         )
     return np.eye(num_classes)[labels.astype(np.int64)]

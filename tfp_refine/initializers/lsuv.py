@@ -58,19 +58,26 @@ class LSUV(orthogonal.Orthogonal):
 
     def _initialize(self, model, chosen, x, y, rng, bar):
         calls, _ = traversal.calls_in_order(model, chosen, x)
-        for layer, _ in calls:
-            self._initialize_layer(layer, rng)
+        for call in calls:
+            self._initialize_layer(call.layer, rng)
             with layers.mean_weights():
-                self._scale(model, layer, x, rng)
-            bar.add(initializer.num_units(layer))
-        batch = traversal.random_batch(x, traversal.CHUNK_SIZE, rng)
+                self._scale(model, call, x, rng)
+            bar.add(initializer.num_units(call.layer))
+        batch = traversal.random_batch(x, traversal.chunk_size(model), rng)
         traversal.update_moving_statistics(model, batch)
 
-    def _scale(self, model, layer, x, rng):
+    def _scale(self, model, call, x, rng):
+        layer = call.layer
         for _ in range(self.max_iterations):
             batch = traversal.random_batch(x, self.batch_size, rng)
-            inputs = traversal.layer_inputs(model, layer, batch)
-            outputs = tf.cast(layer.mean_outputs(inputs), tf.float32)
+            inputs = traversal.layer_inputs(model, call, batch)
+            outputs = tf.concat(
+                [
+                    tf.reshape(tf.cast(layer.mean_outputs(v), tf.float32), [-1])
+                    for v in inputs
+                ],
+                axis=0,
+            )
             variance = float(tf.math.reduce_variance(outputs))
             if not (np.isfinite(variance) and variance > 0.0):
                 raise ValueError(

@@ -23,11 +23,11 @@ def draw(model, call, x, patches_per_example, rng):
     Returns:
         patches: `[N, P, groups, F]`, float32 or float64.
     """
-    number = traversal.num_examples(x)
+    number, size = traversal.num_examples(x), traversal.chunk_size(model)
     patches = []
-    for start in range(0, number, traversal.CHUNK_SIZE):
-        batch = traversal.take(x, slice(start, start + traversal.CHUNK_SIZE))
-        inputs = traversal.layer_inputs(model, call.layer, batch)
+    for start in range(0, number, size):
+        batch = traversal.take(x, slice(start, start + size))
+        inputs = traversal.layer_inputs(model, call, batch)
         patches += _draw(call, inputs, patches_per_example, rng)
     patches = tf.concat(patches, axis=0)
     if patches.dtype != tf.float64:
@@ -37,11 +37,13 @@ def draw(model, call, x, patches_per_example, rng):
 
 def _draw(call, inputs, patches_per_example, rng):
     """Draws patches of a batch, some examples at a time."""
-    layer, num_positions = call
+    layer, num_positions = call.layer, call.num_positions
     size = num_positions * layer.num_groups * initializer.fan_in(layer)
     step = max(_CHUNK_NUMBERS // size, 1)
-    for start in range(0, inputs.shape[0], step):
-        patches = layer.patches(inputs[start : start + step])
+    for start in range(0, inputs[0].shape[0], step):
+        patches = tf.concat(
+            [layer.patches(one[start : start + step]) for one in inputs], axis=1
+        )
         if patches_per_example < num_positions:
             order = rng.random([patches.shape[0], num_positions]).argsort(-1)
             patches = tf.gather(

@@ -38,23 +38,23 @@ class LayerTargets(NamedTuple):
     hidden: Targets
     output: Targets
 
-    def of_outputs(self, columns):
+    def of_outputs(self, made):
         """Returns the targets of a layer that makes some outputs.
 
         Args:
-            columns: Their indices, in the order of its units.
+            made: `output_layers.Made`.
 
         Returns:
-            targets: `Targets`.
+            targets: `Targets`, in the order of its units.
         """
         variance = self.output.variance
         if variance.shape != (1, 1):
-            variance = variance[:, columns]
-        return Targets(self.output.loc[:, columns], variance)
+            variance = variance[:, made.columns]
+        return Targets(self.output.loc[:, made.columns] / made.parts, variance)
 
 
 def of_classes(y, num_outputs, concentration, center):
-    """Makes targets of labels.
+    """Makes targets of the labels of exclusive classes.
 
     Args:
         y: Labels, `[N, 1]` or `[N, C]`.
@@ -69,15 +69,34 @@ def of_classes(y, num_outputs, concentration, center):
     Raises:
         ValueError: If these are no labels.
     """
-    one_hot = tf.constant(labels.one_hot(y, num_outputs))
-    loc, variance = dirichlet.gaussian_targets(one_hot, concentration)
-    if num_outputs == 1:  # The logit of one class against the other.
-        loc = loc[:, 1:] - loc[:, :1]
-        variance = tf.reduce_sum(variance, axis=-1, keepdims=True)
-    elif center:
-        loc, variance = dirichlet.center(
-            dirichlet.GaussianTargets(loc, variance)
-        )
+    one_hot = labels.one_hot(y, num_outputs)
+    if num_outputs == 1:
+        return of_yes_or_no(one_hot[:, 1:], concentration, center)
+    targets = dirichlet.gaussian_targets(tf.constant(one_hot), concentration)
+    if center:
+        targets = dirichlet.center(targets)
+    return _of_logits(*targets, center)
+
+
+def of_yes_or_no(y, concentration, center):
+    """Makes targets of labels that do not exclude each other.
+
+    Args:
+        y: 0 and 1, float64, `[N, D]`.
+        concentration: As of `of_classes`.
+        center: Whether hidden layers have centered targets.
+
+    Returns:
+        targets: `LayerTargets` of the logits of 1 against 0.
+    """
+    both = tf.stack([1.0 - y, y], axis=-1)
+    loc, variance = dirichlet.gaussian_targets(both, concentration)
+    return _of_logits(
+        loc[..., 1] - loc[..., 0], tf.reduce_sum(variance, axis=-1), center
+    )
+
+
+def _of_logits(loc, variance, center):
     output = Targets(loc.numpy(), variance.numpy())
     return LayerTargets(output.centered() if center else output, output)
 

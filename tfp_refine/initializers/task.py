@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 
+from tfp_refine import layers
 from tfp_refine import losses
 from tfp_refine import stateless
 from tfp_refine.initializers import labels
@@ -38,8 +39,11 @@ def layer_targets(
     if loss is not None:
         loss = stateless.example_loss.resolve(model)
     if task is None:
-        task = _task_of_loss(loss) or _task_of_targets(y, num_outputs)
+        task = _task_of_loss(loss) or _task_of_targets(model, y, num_outputs)
     if task == "classification":
+        if "binarycrossentropy" in _name(loss) and num_outputs > 1:
+            y = labels.yes_or_no(y, num_outputs)
+            return targets.of_yes_or_no(y, concentration, center)
         return targets.of_classes(y, num_outputs, concentration, center)
     num_targets = y.shape[-1]
     if num_outputs not in (num_targets, 2 * num_targets):
@@ -79,7 +83,7 @@ def _num_outputs(outputs):
 def _name(loss):
     """Returns what a loss, an object or a function, is called in the code."""
     names = [getattr(loss, "__name__", ""), type(loss).__name__]
-    return "".join(names).lower()
+    return "".join(names).lower().replace("_", "")
 
 
 def _task_of_loss(loss):
@@ -91,8 +95,13 @@ def _task_of_loss(loss):
     return None
 
 
-def _task_of_targets(y, num_outputs):
+def _task_of_targets(model, y, num_outputs):
     """Guesses: integers for several outputs, 0 and 1 for one, or one-hot."""
+    if any(
+        isinstance(layer, layers.HomoscedasticNoise)
+        for layer in model._flatten_layers()
+    ):
+        return "regression"
     if y.shape[-1] > 1:
         is_class = y.shape[-1] == num_outputs and np.all(labels.is_one_hot(y))
     elif y.dtype.kind not in "biu":

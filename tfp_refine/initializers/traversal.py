@@ -1,6 +1,7 @@
 """The variational layers of a model in the order of its calls; their inputs."""
 
 import math
+import warnings
 from typing import NamedTuple
 
 import keras
@@ -8,9 +9,13 @@ import numpy as np
 import tensorflow as tf
 
 from tfp_refine import layers
+from tfp_refine import stateless
 
-# Examples that are propagated at once, and normalized together.
-CHUNK_SIZE = 256
+# Most examples that are propagated at once, and normalized together; and most
+# numbers of them in the outputs of any one layer: 128 MiB.
+_MAX_CHUNK, _MAX_NUMBERS = 256, 2**25
+# Examples that show what depends on a layer.
+_PROBE = 8
 
 
 class _Reached(BaseException):
@@ -20,15 +25,33 @@ class _Reached(BaseException):
     """
 
 
+def chunk_size(model):
+    """Returns how many examples are propagated at once.
+
+    Outputs of layers count that a functional model tells the shape of.
+    """
+    tensors = [
+        tensor
+        for layer in model._flatten_layers()
+        for node in layer._inbound_nodes
+        for tensor in node.outputs
+    ]
+    sizes = [math.prod(n or 1 for n in t.shape[1:]) for t in tensors]
+    return min(max(_MAX_NUMBERS // max(sizes, default=1), 1), _MAX_CHUNK)
+
+
 class Call(NamedTuple):
-    """The first call of a layer.
+    """How a model calls a layer, from the first time on.
 
     Attributes:
         layer: `VariationalLayer`.
-        num_positions: At how many positions of an example it has outputs.
+        count: How often it is called.
+        num_positions: At how many positions of an example it has outputs, in
+            all of them.
     """
 
     layer: layers.VariationalLayer
+    count: int
     num_positions: int
 
 
@@ -43,17 +66,37 @@ def calls_in_order(model, chosen, x):
     Returns:
         calls: `Call`s of those of the layers that it calls, in their order.
         outputs: Outputs of the model for the first examples.
-    """
-    calls = []
 
-    def observe(called, inputs):
-        if any(layer is called for layer in chosen) and all(
-            call.layer is not called for call in calls
-        ):
-            calls.append(Call(called, _num_positions(called, inputs)))
+    Raises:
+        ValueError: If it calls none of them.
+    """
+    found = {}
+
+    def observe(layer, inputs):
+        if any(layer is other for other in chosen):
+            found.setdefault(id(layer), []).append(
+                Call(layer, 1, _num_positions(layer, inputs))
+            )
 
     with layers.observe_inputs(observe):
-        outputs = model(take(x, slice(CHUNK_SIZE)))
+        outputs = model(take(x, slice(chunk_size(model))))
+    missing = [layer.name for layer in chosen if id(layer) not in found]
+    if not found:
+        raise ValueError(
+            f"The model '{model.name}' was not seen to call its layers "
+            f"{missing}. If its `call` is a tf.function, initialize the model "
+            "without that."
+        )
+    if missing:
+        warnings.warn(
+            f"Not initialized, as the model does not call them: {missing}",
+            UserWarning,
+            stacklevel=4,
+        )
+    calls = [
+        Call(same[0].layer, len(same), sum(c.num_positions for c in same))
+        for same in found.values()
+    ]
     return calls, outputs
 
 
@@ -63,65 +106,104 @@ def _num_positions(layer, inputs):
     return math.prod(shape[1:])
 
 
-def moved_outputs(model, layer, x, rng):
-    """Tells which outputs of a model depend on a layer.
+class Effect(NamedTuple):
+    """What the weights of a layer have an effect on.
+
+    Attributes:
+        outputs: Indices of outputs of the model.
+        layers: Whether the inputs of any of the layers asked about.
+    """
+
+    outputs: np.ndarray
+    layers: bool
+
+
+def effect(model, layer, others, x):
+    """Finds out what changes when the weights of a layer do.
 
     Args:
         model: `keras.Model` with one output, `[B, D]`.
         layer: One of its `VariationalLayer`s.
-        x: A few inputs, `[B, ...]` (or nested).
-        rng: `numpy.random.Generator`.
+        others: Layers whose inputs matter.
+        x: Inputs of the model, `[N, ...]` (or nested).
 
     Returns:
-        columns: Indices of the outputs that change when the layer's weights,
-            and no others, do.
+        effect: `Effect`.
     """
     variable = layer.bias if layer.use_bias else layer.kernel
     value = variable.numpy()
-    with layers.mean_weights():
-        before = model(x).numpy()
-        try:
-            variable.assign(value + rng.normal(size=value.shape))
-            after = model(x).numpy()
-        finally:
-            variable.assign(value)
-    return np.flatnonzero(np.any(before != after, axis=0))
+    moved = value + np.random.default_rng(0).uniform(0.5, 1.5, value.shape)
+    x = take(x, slice(_PROBE))
+    states = [
+        v for v in model.variables if stateless.seeds.is_generator_state(v)
+    ]
+    before = [state.numpy() for state in states]
+    try:
+        outputs, inputs = _run(model, others, x)
+        variable.assign(moved)
+        new_outputs, new_inputs = _run(model, others, x)
+    finally:
+        for state, saved in zip(
+            (variable, *states), (value, *before), strict=True
+        ):
+            state.assign(saved)
+    return Effect(
+        np.flatnonzero(np.any(outputs != new_outputs, axis=0)),
+        any(
+            not np.array_equal(*pair)
+            for pair in zip(inputs, new_inputs, strict=True)
+        ),
+    )
 
 
-def layer_inputs(model, layer, x):
+def _run(model, others, x):
+    """Returns a model's outputs and the inputs of layers, without noise."""
+    inputs = []
+
+    def observe(layer, value):
+        if any(layer is other for other in others):
+            inputs.append(value.numpy())
+
+    stateless.seeds.reseed(model, 0)
+    with layers.mean_weights(), layers.observe_inputs(observe):
+        return model(x).numpy(), inputs
+
+
+def layer_inputs(model, call, x):
     """Computes the inputs of a layer, with draws of the weights before it.
 
     Layers act as in training: batch normalization with the statistics of the
-    batch, for one. A layer that is called several times has the inputs of its
-    first call.
+    batch, for one.
 
     Args:
         model: `keras.Model`.
-        layer: One of its `VariationalLayer`s.
+        call: `Call`.
         x: Inputs of the model, `[B, ...]` (or nested).
 
     Returns:
-        inputs: `[B, ...]`, in the layer's `compute_dtype`.
+        inputs: List of those of each call, `[B, ...]`, in the layer's
+            `compute_dtype`.
 
     Raises:
-        ValueError: If the layer is not called.
+        ValueError: If the layer is not called as often.
     """
-    reached = []
+    inputs = []
 
-    def observe(called, inputs):
-        if called is layer:
-            reached.append(inputs)
-            raise _Reached
+    def observe(called, value):
+        if called is call.layer:
+            inputs.append(value)
+            if len(inputs) == call.count:
+                raise _Reached
 
     with layers.observe_inputs(observe):
         try:
             model(x, training=True)
         except _Reached:
-            return reached[0]
+            return inputs
     raise ValueError(
-        f"The model '{model.name}' did not call its layer '{layer.name}', "
-        "which it called before. If its `call` is a tf.function, initialize "
-        "the model without that."
+        f"The model '{model.name}' called its layer '{call.layer.name}' "
+        f"{call.count} times, and then {len(inputs)} times: it must call the "
+        "same layers each time."
     )
 
 

@@ -4,7 +4,11 @@ from tfp_refine.initializers import initializer
 
 
 class Uninformative(initializer.PosteriorInitializer):
-    """Starts posteriors as their priors, where the KL divergence is zero.
+    """Starts posteriors as their priors.
+
+    The KL divergence is then zero, if the prior is fixed or learned and the
+    family of the posterior can have its means and scales. Of collapsed bounds
+    the prior is the one given the posterior as it was.
 
     Args:
         seed: Not used.

@@ -56,5 +56,5 @@ def convergence(curves, labels):
         low, high = np.nanmin(finals), np.nanpercentile(finals, 95)
         margin = 0.05 * (high - low) or 0.05
         axes.set_ylim(low - margin, high + margin)
-    panels[-1].legend(fontsize="small")
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper")
     return figure
