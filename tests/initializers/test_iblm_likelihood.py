@@ -52,7 +52,7 @@ def unnamed_loss(y_true, y_pred):
         (unnamed_loss, np.exp(-2.0)),
         (None, np.exp(-2.0)),
     ],
-    ids=lambda value: str(getattr(value, "name", value)),
+    ids=lambda v: str(getattr(v, "name", getattr(v, "__name__", v))),
 )
 def test_the_noise_is_that_of_the_loss(loss, noise, data):
     model = bayesian_linear.dense_model(4, 2)

@@ -23,16 +23,6 @@ METHODS = (
     "iblm_paper",
     "mc_dropout",
 )
-TITLES = {
-    "uninformative": "uninformative",
-    "heuristic": "heuristic",
-    "xavier_normal": "Xavier normal",
-    "orthogonal": "orthogonal",
-    "lsuv": "LSUV",
-    "iblm": "I-BLM",
-    "iblm_paper": "I-BLM (paper)",
-    "mc_dropout": "MC dropout",
-}
 # Hidden layers of the toy, tanh; and of the tables, ReLU.
 _HIDDEN = {"toy": ["20"] * 3, "deep": ["100"] * 5, "shallow": ["100"]}
 

@@ -4,10 +4,18 @@ import math
 
 import numpy as np
 
-from tfp_refine.experiments import initialization_flags
 from tfp_refine.experiments import text_table
 
-_TITLES = initialization_flags.TITLES
+_TITLES = {
+    "uninformative": "uninformative",
+    "heuristic": "heuristic",
+    "xavier_normal": "Xavier normal",
+    "orthogonal": "orthogonal",
+    "lsuv": "LSUV",
+    "iblm": "I-BLM",
+    "iblm_paper": "I-BLM (paper)",
+    "mc_dropout": "MC dropout",
+}
 # The methods whose speed is compared, the first that there is, and how fast.
 _FAST, _PART = ("iblm", "iblm_paper"), 1 / 3
 _NONE = "-"

@@ -10,9 +10,9 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string(
     "data_dir",
     None,
-    "Folder of data sets that do not come with the package: for `uci`, "
-    "NAME/data/{data,index_features,index_target}.txt; for `image` "
-    "and `uncertainty`, what tensorflow_datasets prepared.",
+    "Folder of data sets that do not come with the package: for tables, "
+    "NAME/data/{data,index_features,index_target}.txt; for images, what "
+    "tensorflow_datasets prepared.",
 )
 flags.DEFINE_string(
     "output_dir",
