@@ -4,8 +4,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tfp_refine import layers
+from tfp_refine import stateless
 from tfp_refine.initializers import initializer
 from tfp_refine.initializers import traversal
+
+# Examples that show what depends on a layer.
+_PROBE = 8
 
 
 class Made(NamedTuple):
@@ -58,9 +63,72 @@ def _columns(model, layer, later, x, num_outputs):
     if num_units > num_outputs:
         return None
     others = [call.layer for call in later]
-    effect = traversal.effect(model, layer, others, x)
+    effect = _effect(model, layer, others, x)
     if effect.layers or len(effect.outputs) == 0:
         return None
     if num_units == num_outputs:
         return np.arange(num_outputs)
     return effect.outputs if len(effect.outputs) == num_units else None
+
+
+class _Effect(NamedTuple):
+    """What the weights of a layer have an effect on.
+
+    Attributes:
+        outputs: Indices of outputs of the model.
+        layers: Whether the inputs of any of the layers asked about.
+    """
+
+    outputs: np.ndarray
+    layers: bool
+
+
+def _effect(model, layer, others, x):
+    """Finds out what changes when the weights of a layer do.
+
+    Args:
+        model: `keras.Model` with one output, `[B, D]`.
+        layer: One of its `VariationalLayer`s.
+        others: Layers whose inputs matter.
+        x: Inputs of the model, `[N, ...]` (or nested).
+
+    Returns:
+        effect: `_Effect`.
+    """
+    variable = layer.bias if layer.use_bias else layer.kernel
+    value = variable.numpy()
+    moved = value + np.random.default_rng(0).uniform(0.5, 1.5, value.shape)
+    x = traversal.take(x, slice(_PROBE))
+    states = [
+        v for v in model.variables if stateless.seeds.is_generator_state(v)
+    ]
+    before = [state.numpy() for state in states]
+    try:
+        outputs, inputs = _run(model, others, x)
+        variable.assign(moved)
+        new_outputs, new_inputs = _run(model, others, x)
+    finally:
+        for state, saved in zip(
+            (variable, *states), (value, *before), strict=True
+        ):
+            state.assign(saved)
+    return _Effect(
+        np.flatnonzero(np.any(outputs != new_outputs, axis=0)),
+        any(
+            not np.array_equal(*pair)
+            for pair in zip(inputs, new_inputs, strict=True)
+        ),
+    )
+
+
+def _run(model, others, x):
+    """Returns a model's outputs and the inputs of layers, without noise."""
+    inputs = []
+
+    def observe(layer, value):
+        if any(layer is other for other in others):
+            inputs.append(value.numpy())
+
+    stateless.seeds.reseed(model, 0)
+    with layers.mean_weights(), layers.observe_inputs(observe):
+        return model(x).numpy(), inputs

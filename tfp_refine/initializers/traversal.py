@@ -5,17 +5,13 @@ import warnings
 from typing import NamedTuple
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from tfp_refine import layers
-from tfp_refine import stateless
 
 # Most examples that are propagated at once, and normalized together; and most
 # numbers of them in the outputs of any one layer: 128 MiB.
 _MAX_CHUNK, _MAX_NUMBERS = 256, 2**25
-# Examples that show what depends on a layer.
-_PROBE = 8
 
 
 class _Reached(BaseException):
@@ -104,69 +100,6 @@ def _num_positions(layer, inputs):
     shape = list(layer.compute_output_shape(inputs.shape))
     del shape[layer.channel_axis]
     return math.prod(shape[1:])
-
-
-class Effect(NamedTuple):
-    """What the weights of a layer have an effect on.
-
-    Attributes:
-        outputs: Indices of outputs of the model.
-        layers: Whether the inputs of any of the layers asked about.
-    """
-
-    outputs: np.ndarray
-    layers: bool
-
-
-def effect(model, layer, others, x):
-    """Finds out what changes when the weights of a layer do.
-
-    Args:
-        model: `keras.Model` with one output, `[B, D]`.
-        layer: One of its `VariationalLayer`s.
-        others: Layers whose inputs matter.
-        x: Inputs of the model, `[N, ...]` (or nested).
-
-    Returns:
-        effect: `Effect`.
-    """
-    variable = layer.bias if layer.use_bias else layer.kernel
-    value = variable.numpy()
-    moved = value + np.random.default_rng(0).uniform(0.5, 1.5, value.shape)
-    x = take(x, slice(_PROBE))
-    states = [
-        v for v in model.variables if stateless.seeds.is_generator_state(v)
-    ]
-    before = [state.numpy() for state in states]
-    try:
-        outputs, inputs = _run(model, others, x)
-        variable.assign(moved)
-        new_outputs, new_inputs = _run(model, others, x)
-    finally:
-        for state, saved in zip(
-            (variable, *states), (value, *before), strict=True
-        ):
-            state.assign(saved)
-    return Effect(
-        np.flatnonzero(np.any(outputs != new_outputs, axis=0)),
-        any(
-            not np.array_equal(*pair)
-            for pair in zip(inputs, new_inputs, strict=True)
-        ),
-    )
-
-
-def _run(model, others, x):
-    """Returns a model's outputs and the inputs of layers, without noise."""
-    inputs = []
-
-    def observe(layer, value):
-        if any(layer is other for other in others):
-            inputs.append(value.numpy())
-
-    stateless.seeds.reseed(model, 0)
-    with layers.mean_weights(), layers.observe_inputs(observe):
-        return model(x).numpy(), inputs
 
 
 def layer_inputs(model, call, x):
