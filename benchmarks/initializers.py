@@ -2,8 +2,8 @@
 
 Times of the initialization and of training steps, in turn in one process; an
 epoch is that of 60000 examples. Then the regression of the units of one dense
-layer against the rows of a mini-batch and against the fan-in: linear and cubic,
-or the other way round where the rows are fewer than the inputs. Last, the peak
+layer against the rows of a mini-batch, against both rows and fan-in, and where
+the rows are fewer than the inputs: linear, cubic, and linear. Last, the peak
 memory of a convolution's initialization against the size of its images, in
 processes of their own (Linux).
 
@@ -130,7 +130,10 @@ def main():
         f"{_UNITS} units, more rows than inputs:",
         [(1024, 256), (2048, 256), (4096, 256)],
     )
-    _growth("wider:", [(1024, 128), (1024, 256), (1024, 512), (2048, 1024)])
+    _growth(
+        "wider, with twice as many rows as inputs:",
+        [(512, 256), (1024, 512), (2048, 1024)],
+    )
     _growth("fewer rows than inputs:", [(128, 1024), (128, 2048), (128, 4096)])
     print("peak memory of a convolution:")
     sizes = [16, 32, 64]
