@@ -183,7 +183,7 @@ def fill_by_model():
             "0.5*10" if FLAGS.variational == "hybrid" else "0.7*5"
         ],
     )
-    run_flags.check_methods(METHODS)
+    run_flags.check_names("method", METHODS)
     if is_map and set(FLAGS.method) != {"map"}:
         raise ValueError(
             "--variational=none leaves no posterior to train: only "

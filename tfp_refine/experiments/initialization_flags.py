@@ -157,13 +157,9 @@ def check():
     Raises:
         ValueError: If a flag is invalid.
     """
-    run_flags.check_methods(METHODS)
+    run_flags.check_names("method", METHODS)
     run_flags.check_tensorboard()
-    if not FLAGS.task or set(FLAGS.task) - set(TASKS):
-        raise ValueError(
-            f"--task must name some of {', '.join(TASKS)}. "
-            f"Received: {','.join(FLAGS.task)}"
-        )
+    run_flags.check_names("task", TASKS)
     kind = FLAGS.kind or _usual_kind(FLAGS.dataset)
     run_flags.fill(
         kind=kind,

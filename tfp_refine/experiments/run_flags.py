@@ -117,19 +117,21 @@ def numbers(name, convert):
         ) from error
 
 
-def check_methods(known):
-    """Checks that --method names some of the methods that an experiment has.
+def check_names(flag, known):
+    """Checks that a list flag names some of what an experiment has.
 
     Args:
-        known: Names of its methods.
+        flag: Name of the flag.
+        known: Names that it may hold.
 
     Raises:
-        ValueError: If it names another, or none.
+        ValueError: If it holds another, or none.
     """
-    if set(FLAGS.method) - set(known) or not FLAGS.method:
+    names = FLAGS[flag].value
+    if set(names) - set(known) or not names:
         raise ValueError(
-            f"--method must name some of {', '.join(known)}. "
-            f"Received: {','.join(FLAGS.method)}"
+            f"--{flag} must name some of {', '.join(known)}. "
+            f"Received: {','.join(names)}"
         )
 
 

@@ -159,7 +159,7 @@ class Experiment:
     """All splits and methods; everything is checked before any is run."""
 
     def __init__(self):
-        run_flags.check_methods(METHODS)
+        run_flags.check_names("method", METHODS)
         run_flags.check_tensorboard()
         self._hidden = tuple(run_flags.numbers("hidden", int))
         self._ratios = refinement_flags.variance_ratios()

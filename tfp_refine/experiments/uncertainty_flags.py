@@ -149,13 +149,9 @@ def check():
     Raises:
         ValueError: If a flag is invalid.
     """
-    run_flags.check_methods(METHODS)
+    run_flags.check_names("method", METHODS)
     run_flags.check_tensorboard()
-    if not FLAGS.task or set(FLAGS.task) - set(TASKS):
-        raise ValueError(
-            f"--task must name some of {', '.join(TASKS)}. "
-            f"Received: {','.join(FLAGS.task)}"
-        )
+    run_flags.check_names("task", TASKS)
     run_flags.fill(
         output_dir=f"results/uncertainty/{FLAGS.dataset}", max_std=0.5
     )

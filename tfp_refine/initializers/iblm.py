@@ -166,9 +166,10 @@ class IBLM(initializer.PosteriorInitializer):
         self.task = task
         if task is not None:
             arguments.one_of("task", task, tasks.TASKS)
-        self.batch_size = choose("batch_size", batch_size, _batch_size)
+        check_size = initializer.check_batch_size
+        self.batch_size = choose("batch_size", batch_size, check_size)
         self.output_batch_size = choose(
-            "output_batch_size", output_batch_size, _batch_size
+            "output_batch_size", output_batch_size, check_size
         )
         self.pool_size = choose("pool_size", pool_size, _pool_size)
         self.patches_per_image = choose(
@@ -289,16 +290,7 @@ def _boolean(name, value):
 
 
 def _pool_size(name, value):
-    return value if value == 0 else _batch_size(name, value)
-
-
-def _batch_size(name, value):
-    value = arguments.positive_integer(name, value)
-    if value < 2:
-        raise ValueError(
-            f"`{name}` must be 2 at least. Received: {name}={value}"
-        )
-    return value
+    return value if value == 0 else initializer.check_batch_size(name, value)
 
 
 def _number_of_patches(name, value):

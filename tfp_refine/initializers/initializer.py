@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine import arguments
 from tfp_refine import layers
 from tfp_refine import stateless
 
@@ -113,6 +114,27 @@ class PosteriorInitializer:
         raise NotImplementedError(
             f"{type(self).__name__} must implement `_initialize_layer`"
         )
+
+
+def check_batch_size(name, value):
+    """Checks that an argument is a number of examples that can differ.
+
+    Args:
+        name: Name of the argument, for the error.
+        value: What came.
+
+    Returns:
+        value: Integer, 2 or more.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    value = arguments.positive_integer(name, value)
+    if value < 2:
+        raise ValueError(
+            f"`{name}` must be 2 at least. Received: {name}={value}"
+        )
+    return value
 
 
 def num_units(layer):

@@ -45,12 +45,7 @@ class LSUV(orthogonal.Orthogonal):
         verbose=True,
     ):
         super().__init__(seed, verbose)
-        self.batch_size = arguments.positive_integer("batch_size", batch_size)
-        if self.batch_size < 2:
-            raise ValueError(
-                "`batch_size` must be 2 at least. "
-                f"Received: batch_size={batch_size}"
-            )
+        self.batch_size = initializer.check_batch_size("batch_size", batch_size)
         self.tolerance = arguments.positive("tolerance", tolerance)
         self.max_iterations = arguments.positive_integer(
             "max_iterations", max_iterations
