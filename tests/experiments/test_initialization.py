@@ -64,6 +64,17 @@ def test_a_linear_start_predicts_before_any_training(finished):
         assert min(result["after"]["scale"]) > 0.0
 
 
+def test_a_task_that_is_run_again_keeps_the_other(finished):
+    directory, _ = finished
+    before = experiment_command.results(directory)
+    process = COMMAND.run(*yacht(directory), "--task=toy", "--method=iblm")
+    assert process.returncode == 0, process.stderr
+    after = experiment_command.results(directory)
+    assert after["results"]["curves"] == before["results"]["curves"]
+    assert after["metrics"] == before["metrics"]
+    assert list(after["results"]["toy"]) == ["iblm"]
+
+
 def test_images_have_entropies_too(tmp_path):
     process = COMMAND.run(
         f"--output_dir={tmp_path}", "--dataset=digits", "--task=curves",

@@ -68,9 +68,11 @@ class Experiment:
 
         Returns:
             results: Dict from task to a dict from method to its result, or for
-                the curves to a list of them, one a split.
+                the curves to a list of them, one a split. A task that is not
+                run has those of the last time.
         """
-        results = {}
+        path = self._folder.path / "results.json"
+        results = (record.read(path) or {}).get("results", {})
         for task in initialization_flags.tasks():
             results[task] = getattr(self, f"_run_{task}")()
             self._folder.write_results(
@@ -82,7 +84,7 @@ class Experiment:
                 results=results,
             )
             self._report(task, results[task])
-        print(f"\nRecord: {self._folder.path / 'results.json'}")
+        print(f"\nRecord: {path}")
         return results
 
     def _run_curves(self):
