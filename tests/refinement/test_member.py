@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -98,25 +97,6 @@ def test_conditioning_in_float32_keeps_the_posterior_scale(scale):
         [expected],
         rtol=1e-5,
     )
-
-
-def test_adam_equals_keras(rng):
-    start, gradients = rng.normal(size=6), rng.normal(size=(5, 6))
-    variable = keras.Variable(start, dtype="float64")
-    optimizer = keras.optimizers.Adam(0.01)
-    params = tf.constant(start)
-    moments = member.AdamState(tf.zeros_like(params), tf.zeros_like(params))
-    for step, gradient in enumerate(gradients):
-        optimizer.apply([keras.ops.convert_to_tensor(gradient)], [variable])
-        params, moments = member.adam_step(
-            params,
-            tf.constant(gradient),
-            moments,
-            tf.constant(step),
-            tf.constant(0.01, tf.float64),
-        )
-    # Keras holds the learning rate in float32.
-    np.testing.assert_allclose(params, variable.numpy(), atol=1e-6)
 
 
 # With columns of point estimates.

@@ -1,5 +1,6 @@
 """Formulas: tensors in, tensors out."""
 
+from tfp_refine.math import adam
 from tfp_refine.math import auxiliary
 from tfp_refine.math import collapsed
 from tfp_refine.math import dirichlet
@@ -16,6 +17,7 @@ from tfp_refine.math import softplus
 from tfp_refine.math import variance_schedule
 
 __all__ = [
+    "adam",
     "auxiliary",
     "collapsed",
     "dirichlet",

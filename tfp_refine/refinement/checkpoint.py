@@ -8,7 +8,7 @@ import tempfile
 import keras
 import numpy as np
 
-from tfp_refine.refinement import array_file
+from tfp_refine.stateless import array_file
 
 _FILE = "refinement.npz"
 _FINGERPRINT = "fingerprint"

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfp_refine import stateless
+from tfp_refine.math import adam
 from tfp_refine.refinement import evaluator as evaluator_lib
 from tfp_refine.refinement import member
 from tfp_refine.refinement import members
@@ -26,7 +27,7 @@ class StepResult(NamedTuple):
     """
 
     params: tf.Tensor
-    moments: member.AdamState
+    moments: adam.AdamState
     loss: tf.Tensor
     failed_step: tf.Tensor
 
@@ -169,7 +170,7 @@ class Engine:
                     learning_rate.dtype,
                 )
                 failed = tf.where(tf.math.is_finite(nll), failed, step)
-                params, moments = member.adam_step(
+                params, moments = adam.step(
                     params, gradient, moments, step, rate
                 )
                 return step + 1, params, moments, order, total + nll, failed

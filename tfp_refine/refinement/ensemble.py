@@ -12,8 +12,8 @@ import numpy as np
 
 from tfp_refine import stateless
 from tfp_refine.math import gaussian
-from tfp_refine.refinement import array_file
 from tfp_refine.refinement import sampling_forward
+from tfp_refine.stateless import array_file
 
 _MODEL, _MEMBERS, _DESCRIPTION = "model.keras", "members.npz", "ensemble.json"
 _FORMAT = 2

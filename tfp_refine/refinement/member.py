@@ -8,8 +8,6 @@ from tfp_refine.math import auxiliary
 from tfp_refine.math import gaussian
 from tfp_refine.math import softplus
 
-_BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-7
-
 
 class MemberState(NamedTuple):
     """Posterior, prior and paid cost of one member (or, stacked, of all).
@@ -26,13 +24,6 @@ class MemberState(NamedTuple):
     prior_loc: tf.Tensor
     prior_scale: tf.Tensor
     cost: tf.Tensor
-
-
-class AdamState(NamedTuple):
-    """Moments of Adam, of the shape of the parameters."""
-
-    first: tf.Tensor
-    second: tf.Tensor
 
 
 def posterior(params: tf.Tensor, prior_loc: tf.Tensor) -> gaussian.Gaussian:
@@ -107,37 +98,3 @@ def condition_on_draw(
         prior_scale=tf.cast(prior.scale, dtype),
         cost=state.cost + tf.reduce_sum(paid),
     )
-
-
-def adam_step(
-    params: tf.Tensor,
-    gradient: tf.Tensor,
-    moments: AdamState,
-    step: tf.Tensor,
-    learning_rate: tf.Tensor,
-) -> tuple[tf.Tensor, AdamState]:
-    """Takes one step of Adam, with Keras' constants.
-
-    Args:
-        params: `[...]`.
-        gradient: Of the loss, `[...]`.
-        moments: `AdamState`, zeros before the first step.
-        step: Number of steps taken before, integer scalar.
-        learning_rate: Scalar.
-
-    Returns:
-        params: After the step.
-        moments: After the step.
-    """
-    count = tf.cast(step + 1, params.dtype)
-    first = moments.first + (gradient - moments.first) * (1.0 - _BETA_1)
-    second = moments.second + (tf.square(gradient) - moments.second) * (
-        1.0 - _BETA_2
-    )
-    rate = (
-        tf.cast(learning_rate, params.dtype)
-        * tf.sqrt(1.0 - tf.constant(_BETA_2, count.dtype) ** count)
-        / (1.0 - tf.constant(_BETA_1, count.dtype) ** count)
-    )
-    params = params - rate * first / (tf.sqrt(second) + _EPSILON)
-    return params, AdamState(first, second)

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from tfp_refine.math import adam
 from tfp_refine.refinement import member
 
 # What is recorded for each member and auxiliary variable, and its dtype.
@@ -39,7 +40,7 @@ class Progress:
     step: int
     state: member.MemberState
     start: np.ndarray
-    moments: member.AdamState
+    moments: adam.AdamState
     elbo_init: np.ndarray
     elbo_final: np.ndarray
     staircase: dict[str, np.ndarray]
@@ -111,7 +112,7 @@ class Progress:
             step=int(arrays["step"]),
             state=_restore(member.MemberState, "state", arrays),
             start=arrays["start"],
-            moments=_restore(member.AdamState, "moments", arrays),
+            moments=_restore(adam.AdamState, "moments", arrays),
             elbo_init=arrays["elbo_init"],
             elbo_final=arrays["elbo_final"],
             staircase={name: arrays[f"staircase_{name}"] for name in STAIRCASE},
@@ -129,7 +130,7 @@ class Progress:
 def zero_moments(params):
     """Returns Adam's moments before the first step, as `params`."""
     zeros = np.zeros_like(params)
-    return member.AdamState(zeros, zeros)
+    return adam.AdamState(zeros, zeros)
 
 
 def _items(state):

@@ -1,5 +1,6 @@
 """A Keras model as a pure function: of its weights, of data, of one seed."""
 
+from tfp_refine.stateless import array_file
 from tfp_refine.stateless import arrays
 from tfp_refine.stateless import example_loss
 from tfp_refine.stateless import seeds
@@ -14,6 +15,7 @@ __all__ = [
     "Predictor",
     "Program",
     "WeightLayout",
+    "array_file",
     "arrays",
     "example_loss",
     "seeds",
