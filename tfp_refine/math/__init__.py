@@ -5,9 +5,12 @@ from tfp_refine.math import auxiliary
 from tfp_refine.math import collapsed
 from tfp_refine.math import dirichlet
 from tfp_refine.math import gated_coupling
+from tfp_refine.math import gauss_newton
 from tfp_refine.math import gaussian
+from tfp_refine.math import laplace_evidence
 from tfp_refine.math import linear_regression
 from tfp_refine.math import log_uniform
+from tfp_refine.math import logistic_normal
 from tfp_refine.math import low_rank
 from tfp_refine.math import multiplicative
 from tfp_refine.math import planar_flow
@@ -22,9 +25,12 @@ __all__ = [
     "collapsed",
     "dirichlet",
     "gated_coupling",
+    "gauss_newton",
     "gaussian",
+    "laplace_evidence",
     "linear_regression",
     "log_uniform",
+    "logistic_normal",
     "low_rank",
     "multiplicative",
     "planar_flow",
