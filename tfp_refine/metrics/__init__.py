@@ -11,6 +11,7 @@ from tfp_refine.metrics.entropy import mutual_information
 from tfp_refine.metrics.entropy import predictive_entropy
 from tfp_refine.metrics.likelihood import gaussian_negative_log_likelihood
 from tfp_refine.metrics.likelihood import negative_log_likelihood
+from tfp_refine.metrics.maximum_mean_discrepancy import mmd
 from tfp_refine.metrics.out_of_distribution import auroc
 from tfp_refine.metrics.out_of_distribution import confidence
 from tfp_refine.metrics.out_of_distribution import fpr_at_95_tpr
@@ -28,6 +29,7 @@ __all__ = [
     "fpr_at_95_tpr",
     "gaussian_negative_log_likelihood",
     "maximum_calibration_error",
+    "mmd",
     "mutual_information",
     "negative_log_likelihood",
     "predictive_entropy",
