@@ -18,6 +18,7 @@ from tfp_refine import losses
 from tfp_refine import math
 from tfp_refine import metrics
 from tfp_refine import models
+from tfp_refine import posteriors
 from tfp_refine import prediction
 from tfp_refine import refinement
 from tfp_refine import regularizers
@@ -41,6 +42,7 @@ __all__ = [
     "math",
     "metrics",
     "models",
+    "posteriors",
     "predict",
     "prediction",
     "refine",

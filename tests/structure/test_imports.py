@@ -12,6 +12,7 @@ LEVEL_1 = {
     "losses": {"arguments", "math"},
     "metrics": {"math"},
     "regularizers": {"arguments", "math"},
+    "posteriors": {"arguments", "math", "metrics", "stateless"},
     "stateless": {"arguments", "math"},
 }
 LEVEL_2 = {

@@ -1,0 +1,237 @@
+"""Likelihoods of targets, given the outputs of a network."""
+
+import dataclasses
+import math
+from typing import ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+from tfp_refine import arguments
+from tfp_refine.metrics import inputs
+
+KINDS = ("classification", "regression")
+
+
+@dataclasses.dataclass(frozen=True)
+class Categorical:
+    """Classes, given logits `[..., C]`."""
+
+    kind: ClassVar = "classification"
+    activations: ClassVar = {"linear": tf.identity, "softmax": tf.nn.softmax}
+
+    def targets(self, y, num_outputs):
+        """Converts labels to class numbers.
+
+        Args:
+            y: Class numbers, `[N]` or `[N, 1]`, or one-hot rows, `[N, C]`.
+            num_outputs: `C`.
+
+        Returns:
+            targets: Class numbers, int32 array, `[N]`.
+
+        Raises:
+            ValueError: If they are something else.
+        """
+        return np.asarray(inputs.as_labels(y, len(y), num_outputs))
+
+    def log_prob(self, targets, outputs):
+        """Computes the log likelihood of each example.
+
+        Args:
+            targets: What `targets` returned, `[B]`.
+            outputs: Logits, `[..., B, C]`.
+
+        Returns:
+            log_prob: Nats, `[..., B]`.
+        """
+        return -tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=tf.broadcast_to(targets, tf.shape(outputs)[:-1]),
+            logits=outputs,
+        )
+
+    def statistic(self, targets, outputs):
+        """Computes the sum over examples that `log_likelihood` needs.
+
+        Args:
+            targets: What `targets` returned, `[B]`.
+            outputs: Logits, `[B, C]`.
+
+        Returns:
+            statistic: Scalar.
+        """
+        return tf.reduce_sum(self.log_prob(targets, outputs))
+
+    def log_likelihood(self, statistic, count):
+        """Computes the log likelihood of all examples.
+
+        Args:
+            statistic: The sum of `statistic` over them.
+            count: Number of outputs, of all of them.
+
+        Returns:
+            log_likelihood: Nats, float.
+        """
+        del count
+        return statistic
+
+    def output_hessian(self, outputs):
+        """Computes the Hessian of the negative log likelihood in the outputs.
+
+        Args:
+            outputs: Logits, `[B, C]`.
+
+        Returns:
+            hessian: `diag(p) - p p^T`, `[B, C, C]`.
+        """
+        probs = tf.nn.softmax(outputs)
+        return tf.linalg.diag(probs) - tf.einsum("bi,bj->bij", probs, probs)
+
+    def output_hessian_diagonal(self, outputs):
+        """Computes the diagonals of `output_hessian`, `[B, C]`."""
+        probs = tf.nn.softmax(outputs)
+        return probs * (1.0 - probs)
+
+    def output_hessian_sum(self, outputs):
+        """Computes the sum of `output_hessian` over examples, `[C, C]`."""
+        probs = tf.nn.softmax(outputs)
+        return tf.linalg.diag(tf.reduce_sum(probs, axis=0)) - tf.matmul(
+            probs, probs, transpose_a=True
+        )
+
+    def predictions(self, outputs):
+        """Returns class probabilities, `[..., C]`, of logits."""
+        return tf.nn.softmax(outputs)
+
+
+@dataclasses.dataclass(frozen=True)
+class Bernoulli:
+    """Two classes, given the logit of the second, `[..., 1]`."""
+
+    kind: ClassVar = "classification"
+    activations: ClassVar = {"linear": tf.identity, "sigmoid": tf.sigmoid}
+
+    def targets(self, y, num_outputs):
+        """Converts labels to class numbers, 0 and 1, as `Categorical` does."""
+        del num_outputs
+        return np.asarray(inputs.as_labels(y, len(y), 2))
+
+    def log_prob(self, targets, outputs):
+        """Computes the log likelihood of each example, as `Categorical`."""
+        logits = outputs[..., 0]
+        labels = tf.broadcast_to(
+            tf.cast(targets, logits.dtype), tf.shape(logits)
+        )
+        return -tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
+
+    statistic = Categorical.statistic
+    log_likelihood = Categorical.log_likelihood
+
+    def output_hessian(self, outputs):
+        """Computes `p (1 - p)`, `[B, 1, 1]`."""
+        return self.output_hessian_diagonal(outputs)[..., tf.newaxis]
+
+    def output_hessian_diagonal(self, outputs):
+        """Computes the diagonals of `output_hessian`, `[B, 1]`."""
+        return tf.sigmoid(outputs) * tf.sigmoid(-outputs)
+
+    def output_hessian_sum(self, outputs):
+        """Computes the sum of `output_hessian` over examples, `[1, 1]`."""
+        return tf.reduce_sum(self.output_hessian(outputs), axis=0)
+
+    def predictions(self, outputs):
+        """Returns the probabilities of both classes, `[..., 2]`."""
+        return tf.concat([tf.sigmoid(-outputs), tf.sigmoid(outputs)], axis=-1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Gaussian:
+    """Numbers around the outputs, `[..., D]`, with one noise for all.
+
+    Attributes:
+        noise_scale: Standard deviation of the noise.
+    """
+
+    noise_scale: float = 1.0
+
+    kind: ClassVar = "regression"
+    activations: ClassVar = {"linear": tf.identity}
+
+    def targets(self, y, num_outputs):
+        """Converts regression targets to floats.
+
+        Args:
+            y: Targets, `[N, D]`, or `[N]` if `D` is 1.
+            num_outputs: `D`.
+
+        Returns:
+            targets: float64 array, `[N, D]`.
+
+        Raises:
+            ValueError: If their shape is another.
+        """
+        like = tf.zeros([1, len(y), num_outputs])
+        return np.asarray(inputs.as_targets(y, like))
+
+    def log_prob(self, targets, outputs):
+        """Computes the log likelihood of each example.
+
+        Args:
+            targets: What `targets` returned, `[B, D]`.
+            outputs: Means, `[..., B, D]`.
+
+        Returns:
+            log_prob: Nats, `[..., B]`.
+        """
+        error = (tf.cast(targets, outputs.dtype) - outputs) / self.noise_scale
+        log_norm = math.log(self.noise_scale) + 0.5 * math.log(2.0 * math.pi)
+        return tf.reduce_sum(-0.5 * tf.square(error) - log_norm, axis=-1)
+
+    def statistic(self, targets, outputs):
+        """Computes the sum of squared errors, which no noise changes."""
+        error = tf.cast(targets, outputs.dtype) - outputs
+        return tf.reduce_sum(tf.square(error))
+
+    def log_likelihood(self, statistic, count):
+        """Computes the log likelihood of all examples, as `Categorical`."""
+        log_norm = math.log(self.noise_scale) + 0.5 * math.log(2.0 * math.pi)
+        return -0.5 * statistic / self.noise_scale**2 - count * log_norm
+
+    def output_hessian(self, outputs):
+        """Computes `1 / noise_scale**2` times the identity, `[B, D, D]`."""
+        return tf.linalg.diag(self.output_hessian_diagonal(outputs))
+
+    def output_hessian_diagonal(self, outputs):
+        """Computes the diagonals of `output_hessian`, `[B, D]`."""
+        return tf.ones_like(outputs) / self.noise_scale**2
+
+    def output_hessian_sum(self, outputs):
+        """Computes the sum of `output_hessian` over examples, `[D, D]`."""
+        return tf.linalg.diag(
+            tf.reduce_sum(self.output_hessian_diagonal(outputs), axis=0)
+        )
+
+    def predictions(self, outputs):
+        """Returns the outputs: means, without the noise."""
+        return outputs
+
+
+def of_kind(kind, num_outputs, noise_scale=1.0):
+    """Returns the likelihood that a name stands for.
+
+    Args:
+        kind: "classification" or "regression".
+        num_outputs: Outputs of the network.
+        noise_scale: Standard deviation, of "regression".
+
+    Returns:
+        likelihood: `Categorical`, `Bernoulli` if there is one output, or
+            `Gaussian`.
+
+    Raises:
+        ValueError: If there is no such kind.
+    """
+    arguments.one_of("likelihood", kind, KINDS)
+    if kind == "regression":
+        return Gaussian(arguments.positive("noise_scale", noise_scale))
+    return Categorical() if num_outputs > 1 else Bernoulli()

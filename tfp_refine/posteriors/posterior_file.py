@@ -1,0 +1,101 @@
+"""Files of posteriors, for the model that they are of."""
+
+import json
+import pathlib
+
+import numpy as np
+
+from tfp_refine.posteriors import all_layers
+from tfp_refine.posteriors import last_layer
+from tfp_refine.posteriors import likelihoods
+from tfp_refine.stateless import array_file
+
+_FORMAT = 1
+_DESCRIPTION = "description"
+_NETWORKS = {"last": last_layer.LastLayer, "all": all_layers.AllLayers}
+
+
+def write(path, posterior, kind, description, arrays):
+    """Writes a posterior to a file.
+
+    Args:
+        path: File; one that is there is replaced.
+        posterior: `WeightPosterior`.
+        kind: Name of what is written.
+        description: Dict that JSON can hold.
+        arrays: Dict of arrays.
+
+    Raises:
+        ValueError: If it cannot be written.
+    """
+    network, likelihood = posterior.network, posterior.likelihood
+    (layers,) = (n for n, c in _NETWORKS.items() if isinstance(network, c))
+    about = {
+        "format": _FORMAT,
+        "kind": kind,
+        "model": network.digest(),
+        "layers": layers,
+        "layer": network.layer.name,
+        "likelihood": likelihood.kind,
+        "noise_scale": getattr(likelihood, "noise_scale", 1.0),
+        "activation": posterior.activation,
+        **description,
+    }
+    try:
+        array_file.write(
+            pathlib.Path(path),
+            {_DESCRIPTION: np.array(json.dumps(about)), **arrays},
+        )
+    except OSError as error:
+        raise ValueError(
+            "`path` must be a file that can be written. "
+            f"Received: path={str(path)!r} ({error})"
+        ) from error
+
+
+def read(path, kind, model):
+    """Reads what `write` wrote.
+
+    Args:
+        path: File.
+        kind: Name of what must be in it.
+        model: `keras.Model` that the posterior is of.
+
+    Returns:
+        network: `LastLayer` or `AllLayers`.
+        likelihood: Likelihood of targets given its outputs.
+        description: Dict.
+        arrays: Dict of arrays.
+
+    Raises:
+        ValueError: If the file holds something else, or the posterior of
+            another model, or of other weights of it.
+    """
+    arrays = array_file.read(pathlib.Path(path))
+    try:
+        description = json.loads(str(arrays.pop(_DESCRIPTION)))
+    except (KeyError, json.JSONDecodeError) as error:
+        raise ValueError(f"'{path}' is no file of a posterior.") from error
+    if description.get("format") != _FORMAT:
+        raise ValueError(
+            f"The posterior in '{path}' has the format "
+            f"{description.get('format')!r}, where {_FORMAT} is read."
+        )
+    if description["kind"] != kind:
+        raise ValueError(
+            f"'{path}' must hold a {kind}. It holds a {description['kind']}."
+        )
+    network = _NETWORKS[description["layers"]](model)
+    if network.digest() != description["model"]:
+        raise ValueError(
+            f"The posterior in '{path}' is of another model than "
+            f"'{model.name}', or of other weights of it: if it was trained on, "
+            "the posterior must be fitted again."
+        )
+    network.use_layer(description["layer"])
+    likelihood = likelihoods.of_kind(
+        description["likelihood"],
+        network.num_outputs,
+        description["noise_scale"],
+    )
+    return network, likelihood, description, arrays
