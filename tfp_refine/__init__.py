@@ -13,6 +13,7 @@ from tfp_refine import arguments
 from tfp_refine import bijectors
 from tfp_refine import datasets
 from tfp_refine import initializers
+from tfp_refine import laplace
 from tfp_refine import layers
 from tfp_refine import losses
 from tfp_refine import math
@@ -37,6 +38,7 @@ __all__ = [
     "bijectors",
     "datasets",
     "initializers",
+    "laplace",
     "layers",
     "losses",
     "math",

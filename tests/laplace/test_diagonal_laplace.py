@@ -1,0 +1,77 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support import trained_models
+from tfp_refine import laplace
+
+
+@pytest.fixture(autouse=True)
+def _double():
+    keras.config.set_floatx("float64")
+    yield
+    keras.config.set_floatx("float32")
+
+
+def jacobian_of(model, x):
+    """Differentiates the model's outputs in all weights, `[N, C, D]`."""
+    with tf.GradientTape() as tape:
+        outputs = model(x)
+    parts = tape.jacobian(outputs, [v.value for v in model.trainable_variables])
+    return np.concatenate(
+        [np.reshape(p, [*outputs.shape, -1]) for p in parts], axis=-1
+    )
+
+
+def test_the_precision_is_the_gauss_newton_diagonal(rng):
+    model, x, y = trained_models.classifier(rng)
+    posterior = laplace.DiagonalLaplace(
+        model, "classification", prior_precision=0.4
+    ).fit(x, y, verbose=0)
+    jacobian = jacobian_of(model, x)
+    probs = tf.nn.softmax(model(x)).numpy()
+    hessian = np.stack([np.diag(p) - np.outer(p, p) for p in probs])
+    expected = np.einsum("nid,nij,njd->d", jacobian, hessian, jacobian)
+    np.testing.assert_allclose(
+        np.diag(posterior.posterior_precision), expected + 0.4
+    )
+    mean, covariance = posterior.output_moments(x)
+    np.testing.assert_allclose(mean, model(x))
+    np.testing.assert_allclose(
+        covariance,
+        np.einsum("nid,d,njd->nij", jacobian, 1 / (expected + 0.4), jacobian),
+    )
+
+
+def test_a_certain_posterior_predicts_as_the_model(rng):
+    model, x, y = trained_models.classifier(rng, activation="softmax")
+    posterior = laplace.DiagonalLaplace(
+        model, "classification", prior_precision=1e12
+    ).fit(x, y, verbose=0)
+    for method in laplace.PREDICTIVES:
+        found = posterior.predict(x, method, 2, seed=0)
+        np.testing.assert_allclose(
+            found, np.broadcast_to(model(x), found.shape), atol=1e-4
+        )
+
+
+def test_a_convolutional_network_is_linearized(rng):
+    model = keras.Sequential(
+        [
+            keras.Input((6, 6, 1)),
+            keras.layers.Conv2D(2, 3, activation="tanh"),
+            keras.layers.Flatten(),
+            keras.layers.Dense(3),
+        ]
+    )
+    x, y = rng.normal(size=(7, 6, 6, 1)), rng.integers(0, 3, 7)
+    posterior = laplace.DiagonalLaplace(model, "classification").fit(
+        x, y, verbose=0
+    )
+    jacobian = jacobian_of(model, x)
+    _, covariance = posterior.output_moments(x)
+    variance = np.diag(posterior.posterior_covariance)
+    np.testing.assert_allclose(
+        covariance, np.einsum("nid,d,njd->nij", jacobian, variance, jacobian)
+    )

@@ -1,0 +1,330 @@
+import keras
+import numpy as np
+import pytest
+import scipy.stats
+import tensorflow as tf
+
+from tests.support import statistics
+from tests.support import trained_models
+from tfp_refine import laplace
+from tfp_refine import prediction
+
+
+def fit(model, x, y, hessian="full", kind="classification", **arguments):
+    posterior = laplace.LastLayerLaplace(model, kind, hessian, **arguments)
+    return posterior.fit(x, y, verbose=0)
+
+
+@pytest.fixture(autouse=True)
+def _double():
+    keras.config.set_floatx("float64")
+    yield
+    keras.config.set_floatx("float32")
+
+
+def exact_hessian(model, x, y, use_bias=True):
+    """Differentiates the loss of the model in its last layer's weights."""
+    layer = model.layers[-1]
+    features = model.layers[1](x)
+    kernel, *bias = [tf.constant(w) for w in layer.get_weights()]
+    theta = tf.transpose(kernel)
+    if use_bias:
+        theta = tf.concat([theta, bias[0][:, tf.newaxis]], axis=1)
+    theta = tf.reshape(theta, [-1])
+
+    def loss(theta):
+        rows = tf.reshape(theta, [layer.units, -1])
+        logits = tf.matmul(features, rows[:, :4], transpose_b=True)
+        if use_bias:
+            logits += rows[:, 4]
+        return tf.reduce_sum(
+            keras.losses.sparse_categorical_crossentropy(
+                y, logits, from_logits=True
+            )
+        )
+
+    with tf.GradientTape() as outer:
+        outer.watch(theta)
+        with tf.GradientTape() as inner:
+            inner.watch(theta)
+            value = loss(theta)
+        gradient = inner.gradient(value, theta)
+    return outer.jacobian(gradient, theta).numpy()
+
+
+@pytest.mark.parametrize("use_bias", [True, False])
+def test_the_precision_is_the_exact_hessian_and_the_prior(rng, use_bias):
+    model, x, y = trained_models.classifier(rng, use_bias=use_bias)
+    posterior = fit(model, x, y, prior_precision=0.3)
+    hessian = exact_hessian(model, x, y, use_bias)
+    np.testing.assert_allclose(
+        posterior.posterior_precision,
+        hessian + 0.3 * np.eye(len(hessian)),
+        atol=1e-10,
+    )
+    np.testing.assert_allclose(
+        posterior.posterior_covariance @ posterior.posterior_precision,
+        np.eye(len(hessian)),
+        atol=1e-9,
+    )
+    diagonal = fit(model, x, y, "diag", prior_precision=0.3)
+    np.testing.assert_allclose(
+        np.diag(diagonal.posterior_precision), np.diag(hessian) + 0.3
+    )
+
+
+def test_kron_is_exact_for_a_single_example(rng):
+    model, x, y = trained_models.classifier(rng, count=1)
+    full, kron = (fit(model, x, y, hessian) for hessian in ("full", "kron"))
+    np.testing.assert_allclose(
+        kron.posterior_precision, full.posterior_precision, atol=1e-10
+    )
+
+
+def test_kron_is_another_for_several_examples(rng):
+    model, x, y = trained_models.classifier(rng)
+    full, kron = (fit(model, x, y, hessian) for hessian in ("full", "kron"))
+    difference = kron.posterior_precision - full.posterior_precision
+    assert np.abs(difference).max() > 0.1
+
+
+@pytest.mark.parametrize("hessian", ["full", "kron", "diag"])
+def test_draws_have_the_moments_of_the_posterior(rng, hessian):
+    model, x, y = trained_models.classifier(rng)
+    posterior = fit(model, x, y, hessian)
+    draws = posterior.sample(100000, seed=0)
+    root = np.linalg.cholesky(posterior.posterior_precision)
+    whitened = (draws - posterior.mean) @ root
+    statistics.assert_mean(whitened, 0.0, 1.0, resolves=0.05)
+    np.testing.assert_allclose(np.cov(whitened.T), np.eye(15), atol=0.03)
+
+
+@pytest.mark.parametrize("hessian", ["full", "kron", "diag"])
+def test_outputs_have_the_moments_of_the_weights(rng, hessian):
+    model, x, y = trained_models.classifier(rng)
+    posterior = fit(model, x, y, hessian)
+    features = model.layers[1](x)
+    design = np.concatenate([features, np.ones((len(x), 1))], axis=1)
+    jacobian = np.stack([np.kron(np.eye(3), row) for row in design])
+    mean, covariance = posterior.output_moments(x)
+    np.testing.assert_allclose(mean, model(x))
+    np.testing.assert_allclose(
+        covariance,
+        jacobian
+        @ posterior.posterior_covariance
+        @ np.transpose(jacobian, [0, 2, 1]),
+        atol=1e-10,
+    )
+
+
+@pytest.mark.parametrize("hessian", ["full", "kron", "diag"])
+def test_linearized_and_weight_draws_agree(rng, hessian):
+    model, x, y = trained_models.classifier(rng)
+    posterior = fit(model, x[:5], y[:5], hessian)
+    draws = {
+        method: posterior.predict(x[:5], method, 20000, seed=1)
+        for method in ("mc", "linearized")
+    }
+    assert draws["mc"].shape == draws["linearized"].shape == (20000, 5, 3)
+    # Standard errors are at most 0.5 / sqrt(20000): six of the difference.
+    means = [value.mean(axis=0) for value in draws.values()]
+    np.testing.assert_allclose(*means, atol=6 * 0.5 * np.sqrt(2 / 20000))
+    mean = posterior.predict(x[:5], "mc", 20000, seed=1, average=True)
+    np.testing.assert_allclose(mean[0], means[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["probit", "mean_field"])
+def test_closed_forms_are_probabilities_near_the_exact_ones(rng, method):
+    model, x, y = trained_models.classifier(rng)
+    posterior = fit(model, x, y)
+    exact = posterior.predict(x, "mc", 5000, seed=1).mean(axis=0)
+    (found,) = posterior.predict(x, method)
+    np.testing.assert_allclose(found.sum(axis=-1), 1.0)
+    assert 0.0 < np.abs(found - exact).max() < 0.15
+
+
+@pytest.mark.parametrize("method", laplace.PREDICTIVES)
+def test_a_certain_posterior_predicts_as_the_model(rng, method):
+    model, x, y = trained_models.classifier(rng, activation="softmax")
+    posterior = fit(model, x, y, prior_precision=1e12)
+    found = posterior.predict(x, method, 3, seed=0)
+    np.testing.assert_allclose(
+        found, np.broadcast_to(model(x), found.shape), atol=1e-4
+    )
+
+
+def test_one_output_is_the_logit_of_the_second_class(rng):
+    model, x, y = trained_models.logistic_regression(rng, 0.1)
+    posterior = fit(model, x, y, prior_precision=0.1)
+    exact = posterior.predict(x, "mc", 20000, seed=1).mean(axis=0)
+    assert exact.shape == (50, 2)
+    for method in ("probit", "mean_field"):
+        (found,) = posterior.predict(x, method)
+        np.testing.assert_allclose(found, exact, atol=0.017 + 0.015)
+    np.testing.assert_array_equal(exact[:, 1] > 0.5, model(x)[:, 0] > 0)
+
+
+@pytest.mark.parametrize("activation", [None, "softmax"])
+def test_predict_draws_what_the_model_returns(rng, activation):
+    model, x, y = trained_models.classifier(rng, activation=activation)
+    posterior = fit(model, x, y, prior_precision=1e12)
+    draws = prediction.predict(posterior, x, 2, seed=0)
+    assert draws.shape == (2, 40, 3)
+    np.testing.assert_allclose(draws[0], model(x), atol=1e-4)
+
+
+def test_the_evidence_of_a_linear_regression_is_exact(rng):
+    model, x, y = trained_models.ridge_regression(rng, 0.7, 2.0)
+    posterior = fit(
+        model, x, y, kind="regression", prior_precision=2.0, noise_scale=0.7
+    )
+    design = np.concatenate([x, np.ones((len(x), 1))], axis=1)
+    covariance = design @ design.T / 2.0 + 0.7**2 * np.eye(len(x))
+    expected = sum(
+        scipy.stats.multivariate_normal.logpdf(column, cov=covariance)
+        for column in y.T
+    )
+    np.testing.assert_allclose(
+        posterior.log_marginal_likelihood(), expected, rtol=1e-10
+    )
+    # And so the bound is no bound, but the evidence, for every draw.
+    np.testing.assert_allclose(posterior.elbo(10), expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("hessian", ["full", "kron", "diag"])
+def test_the_best_precision_is_the_fixed_point(rng, hessian):
+    model, x, y = trained_models.classifier(rng)
+    posterior = fit(model, x, y, hessian)
+    best = posterior.optimize_prior_precision()
+    assert best == posterior.prior_precision
+    eigenvalues = np.linalg.eigvalsh(
+        posterior.posterior_precision - best * np.eye(15)
+    )
+    determined = np.sum(eigenvalues / (eigenvalues + best))
+    np.testing.assert_allclose(
+        best, determined / np.sum(posterior.mean**2), rtol=1e-6
+    )
+    at_best = posterior.log_marginal_likelihood()
+    for factor in (0.9, 1.1):
+        assert posterior.log_marginal_likelihood(best * factor) < at_best
+
+
+def test_the_best_noise_has_the_greatest_evidence(rng):
+    model, x, y = trained_models.ridge_regression(rng, 0.7, 2.0)
+    posterior = fit(model, x, y, kind="regression", noise_scale=5.0)
+    posterior.optimize_prior_precision()
+    best = posterior.log_marginal_likelihood()
+    for prior, noise in ((1.02, 1.0), (0.98, 1.0), (1.0, 1.02), (1.0, 0.98)):
+        assert best > posterior.log_marginal_likelihood(
+            posterior.prior_precision * prior, posterior.noise_scale * noise
+        )
+    assert 0.5 < posterior.noise_scale < 1.0
+
+
+def test_a_grid_search_finds_the_least_loss_and_survives_infinities(rng):
+    model, x, y = trained_models.classifier(rng, count=1)
+    posterior = fit(model, x, y)
+    # So uncertain that a class gets probability 0 in all of few draws.
+    grid = [1e-30, 0.1, 1.0, 10.0]
+    validation = (rng.normal(size=(30, 2)), rng.integers(0, 3, 30))
+    best = posterior.optimize_prior_precision(
+        "grid_search",
+        validation_data=validation,
+        grid=grid,
+        num_samples=2,
+        verbose=0,
+    )
+    losses = {}
+    for precision in grid:
+        posterior.prior_precision = precision
+        probs = posterior.predict(validation[0], num_samples=2, seed=0)
+        chosen = probs.mean(axis=0)[np.arange(30), validation[1]]
+        with np.errstate(divide="ignore"):
+            losses[precision] = -np.mean(np.log(chosen))
+    assert np.isinf(losses[1e-30])
+    assert best == min(losses, key=losses.get)
+    with pytest.raises(ValueError, match="infinite for all"):
+        posterior.optimize_prior_precision(
+            "grid_search",
+            validation_data=validation,
+            grid=[1e-30],
+            num_samples=1,
+            verbose=0,
+        )
+    assert posterior.prior_precision == 10.0
+
+
+@pytest.mark.parametrize("hessian", ["full", "kron", "diag"])
+def test_a_saved_posterior_is_the_same(rng, tmp_path, hessian):
+    model, x, y = trained_models.classifier(rng)
+    posterior = fit(model, x, y, hessian, prior_precision=0.7)
+    posterior.save(tmp_path / "laplace.npz")
+    loaded = laplace.LastLayerLaplace.load(tmp_path / "laplace.npz", model)
+    assert loaded.log_marginal_likelihood() == (
+        posterior.log_marginal_likelihood()
+    )
+    np.testing.assert_array_equal(
+        loaded.predict(x, seed=1), posterior.predict(x, seed=1)
+    )
+    with pytest.raises(ValueError, match="not saved"):
+        loaded.elbo()
+
+
+def test_a_model_of_other_weights_is_refused(rng, tmp_path):
+    model, x, y = trained_models.classifier(rng)
+    fit(model, x, y).save(tmp_path / "laplace.npz")
+    model.layers[1].kernel.assign_add(np.ones((2, 4)))
+    with pytest.raises(ValueError, match="another model"):
+        laplace.LastLayerLaplace.load(tmp_path / "laplace.npz", model)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"likelihood": "poisson"}, "likelihood"),
+        ({"hessian": "exact"}, "hessian"),
+        ({"prior_precision": 0.0}, "prior_precision"),
+        ({"prior_precision": -1.0}, "prior_precision"),
+        ({"noise_scale": 0.0}, "noise_scale"),
+    ],
+)
+def test_bad_arguments_are_named(rng, arguments, message):
+    model, _, _ = trained_models.classifier(rng)
+    with pytest.raises(ValueError, match=message):
+        laplace.LastLayerLaplace(
+            model, **({"likelihood": "classification"} | arguments)
+        )
+
+
+def test_bad_data_are_named(rng):
+    model, x, y = trained_models.classifier(rng)
+    posterior = laplace.LastLayerLaplace(model, "classification")
+    with pytest.raises(ValueError, match="fit"):
+        posterior.sample(1)
+    with pytest.raises(ValueError, match=r"\[0, 3\)"):
+        posterior.fit(x, y + 1, verbose=0)
+    with pytest.raises(ValueError, match="finite"):
+        posterior.fit(np.full_like(x, np.nan), y, verbose=0)
+    with pytest.raises(ValueError, match="shape"):
+        posterior.fit(x[:, :1], y, verbose=0)
+    model.layers[1].kernel.assign(np.full((2, 4), np.nan))
+    with pytest.raises(ValueError, match="NaN"):
+        posterior.fit(x, y, verbose=0)
+
+
+def test_closed_forms_are_refused_for_a_regression(rng):
+    model, x, y = trained_models.ridge_regression(rng, 0.7, 2.0)
+    posterior = fit(model, x, y, kind="regression")
+    with pytest.raises(ValueError, match="classification"):
+        posterior.predict(x, "probit")
+
+
+def test_a_hessian_that_is_not_definite_is_refused(rng, monkeypatch):
+    model, x, y = trained_models.classifier(rng)
+    posterior = laplace.LastLayerLaplace(model, "classification")
+    monkeypatch.setattr(
+        "tfp_refine.math.gauss_newton.full",
+        lambda features, hessian: -tf.eye(15, dtype=tf.float64),
+    )
+    with pytest.raises(ValueError, match=r"(?s)Hessian.*positive"):
+        posterior.fit(x, y, verbose=0)

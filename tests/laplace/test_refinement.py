@@ -1,0 +1,163 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from tests.support import trained_models
+from tfp_refine import laplace
+from tfp_refine import metrics
+from tfp_refine.laplace import flow_training
+
+_PRIOR = 0.01
+
+
+@pytest.fixture(scope="module")
+def toy():
+    rng = np.random.default_rng(0)
+    model, x, y = trained_models.logistic_regression(rng, _PRIOR)
+    posterior = laplace.LastLayerLaplace(
+        model, "classification", prior_precision=_PRIOR
+    ).fit(x, y, verbose=0)
+    return posterior, trained_models.LogisticGrid(x, y, _PRIOR)
+
+
+def test_no_flow_leaves_the_bound_of_laplace(toy):
+    posterior, _ = toy
+    same = posterior.refine(flow_length=0, verbose=0)
+    np.testing.assert_array_equal(same.elbo(50), posterior.elbo(50))
+
+
+@pytest.mark.parametrize("flow", ["radial", "planar"])
+def test_refinement_comes_three_times_closer(toy, flow):
+    posterior, grid = toy
+    reference = grid.sample(np.random.default_rng(1), 2000)
+    before = metrics.mmd(reference, posterior.sample(2000, seed=2))
+    refined = posterior.refine(flow=flow, flow_length=5, seed=0, verbose=0)
+    after = metrics.mmd(reference, refined.sample(2000, seed=2))
+    assert 3.0 * after < before
+    bounds = posterior.elbo(4000), refined.elbo(4000)
+    errors = [bound.std() / np.sqrt(4000) for bound in bounds]
+    assert bounds[0].mean() + 0.5 < bounds[1].mean()
+    assert bounds[1].mean() < grid.log_evidence + 5 * errors[1]
+
+
+@pytest.mark.parametrize("space", ["whitened", "paper"])
+@pytest.mark.parametrize("flow", ["radial", "planar"])
+def test_the_density_is_that_of_the_draws(toy, space, flow):
+    posterior, _ = toy
+    refined = posterior.refine(
+        flow=flow, flow_length=3, space=space, epochs=50, seed=0, verbose=0
+    )
+    z = tf.constant(np.random.default_rng(0).normal(size=(5, 2)))
+    with tf.GradientTape() as tape:
+        tape.watch(z)
+        theta, log_q = refined.forward(z)
+    jacobian = tape.batch_jacobian(theta, z)
+    normal = tfp.distributions.MultivariateNormalDiag(np.zeros(2))
+    np.testing.assert_allclose(
+        log_q,
+        normal.log_prob(z) - tf.math.log(tf.abs(tf.linalg.det(jacobian))),
+        rtol=1e-8,
+    )
+    draws = refined.sample(5, seed=0)
+    assert not np.allclose(draws, posterior.sample(5, seed=0))
+
+
+def test_the_same_seed_refines_alike(toy):
+    posterior, _ = toy
+    first, second, other = (
+        posterior.refine(flow_length=2, epochs=30, seed=seed, verbose=0)
+        for seed in (1, 1, 2)
+    )
+    for name, value in first.params.items():
+        np.testing.assert_array_equal(value, second.params[name])
+    assert not np.array_equal(first.params["x0"], other.params["x0"])
+
+
+def test_all_segments_share_one_program(toy, monkeypatch):
+    posterior, _ = toy
+    programs = []
+    train = flow_training.Trainer.train
+
+    def observed(trainer, *arguments):
+        result = train(trainer, *arguments)
+        programs.append(trainer.program.trace_count)
+        return result
+
+    monkeypatch.setattr(flow_training.Trainer, "train", observed)
+    posterior.refine(flow_length=2, epochs=45, batch_size=20, verbose=0)
+    assert programs == [1]
+
+
+def test_a_saved_posterior_is_the_same(toy, tmp_path):
+    posterior, _ = toy
+    refined = posterior.refine(flow_length=2, epochs=30, seed=1, verbose=0)
+    refined.save(tmp_path / "refined.npz")
+    model = posterior.network.model
+    loaded = laplace.FlowPosterior.load(tmp_path / "refined.npz", model)
+    np.testing.assert_array_equal(
+        loaded.sample(7, seed=3), refined.sample(7, seed=3)
+    )
+    assert loaded.flow == refined.flow
+    assert loaded.prior_precision == refined.prior_precision
+    with pytest.raises(ValueError, match="LastLayerLaplace"):
+        laplace.LastLayerLaplace.load(tmp_path / "refined.npz", model)
+
+
+def test_later_changes_of_laplace_do_not_matter(toy):
+    posterior, _ = toy
+    refined = posterior.refine(flow_length=1, epochs=5, seed=1, verbose=0)
+    before = refined.sample(3, seed=0)
+    posterior.prior_precision = 5.0
+    try:
+        np.testing.assert_array_equal(refined.sample(3, seed=0), before)
+    finally:
+        posterior.prior_precision = _PRIOR
+
+
+def test_from_scratch_starts_at_a_standard_normal(toy):
+    posterior, _ = toy
+    start = posterior.refine(flow_length=0, base="standard_normal", verbose=0)
+    draws = start.sample(4000, seed=0)
+    np.testing.assert_allclose(draws.mean(axis=0), 0.0, atol=0.1)
+    np.testing.assert_allclose(draws.std(axis=0), 1.0, atol=0.1)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"flow": "spline"},
+        {"flow_length": -1},
+        {"flow_length": 2.5},
+        {"space": "logits"},
+        {"base": "prior"},
+        {"prior_precision": 0.0},
+        {"epochs": 0},
+        {"batch_size": 0},
+        {"learning_rate": -1.0},
+        {"num_samples": 0},
+        {"seed": -1},
+    ],
+)
+def test_bad_arguments_are_named(toy, arguments):
+    (name,) = arguments
+    with pytest.raises(ValueError, match=f"`{name}`"):
+        toy[0].refine(verbose=0, **arguments)
+
+
+def test_all_layers_are_refined_too(rng):
+    model = keras.Sequential(
+        [
+            keras.Input((2,)),
+            keras.layers.Dense(3, activation="tanh"),
+            keras.layers.Dense(2, activation="softmax"),
+        ]
+    )
+    x, y = rng.normal(size=(30, 2)), rng.integers(0, 2, 30)
+    posterior = laplace.DiagonalLaplace(model, "classification").fit(
+        x, y, verbose=0
+    )
+    refined = posterior.refine(seed=0, epochs=300, verbose=0)
+    assert refined.elbo(500).mean() > posterior.elbo(500).mean() + 1.0
+    assert refined.predict(x, 4, seed=0).shape == (4, 30, 2)

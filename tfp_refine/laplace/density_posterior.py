@@ -1,0 +1,112 @@
+"""Posteriors of weights whose density is known."""
+
+import abc
+from typing import ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+from tfp_refine import arguments
+from tfp_refine import posteriors
+from tfp_refine import stateless
+
+# Numbers of draws, and of outputs, that are held at once: 64 MiB of float64.
+_MAX_NUMBERS = 2**23
+_MAX_ROWS = 1024
+
+
+class DensityPosterior(posteriors.WeightPosterior):
+    """Distribution of weights made of standard normal draws.
+
+    A subclass says how.
+
+    Attributes:
+        inputs: What the network takes of the training inputs, `[N, ...]` (or
+            nested): features for a last layer. `None` if they are not known.
+        targets: Training targets, array `[N, ...]`; `None` likewise.
+    """
+
+    # By name, for files.
+    classes: ClassVar = {}
+
+    inputs = targets = None
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        cls.classes[cls.__name__] = cls
+
+    @property
+    @abc.abstractmethod
+    def prior_precision(self):
+        """1 / variance of the prior of each weight."""
+
+    @abc.abstractmethod
+    def forward(self, z):
+        """Makes weights of standard normal draws.
+
+        Args:
+            z: Tensor, float64, `[S, D]`.
+
+        Returns:
+            theta: Weights, `[S, D]`.
+            log_q: Their log density, nats, `[S]`.
+        """
+
+    def elbo(self, num_samples=100, seed=0):
+        """Estimates the bound on the evidence, from all training data.
+
+        Args:
+            num_samples: Draws of the weights. Defaults to `100`.
+            seed: Integer that fixes them; fresh ones if `None`.
+
+        Returns:
+            elbo: `E_q[log p(y | theta) + log p(theta) - log q(theta)]`, nats,
+                float64 array `[S]`, a value for each draw: their mean is the
+                estimate.
+
+        Raises:
+            ValueError: If an argument is invalid, or data are not known.
+        """
+        arguments.positive_integer("num_samples", num_samples)
+        self.check_data()
+        z = np.random.default_rng(stateless.seeds.check(seed)).standard_normal(
+            (num_samples, self.network.size)
+        )
+        theta, log_q = self.forward(tf.constant(z))
+        elbo = posteriors.log_prior(theta, self.prior_precision) - log_q
+        program = stateless.Program(
+            lambda theta, inputs, targets: tf.reduce_sum(
+                self.likelihood.log_prob(
+                    targets, self.network.outputs(theta, inputs)
+                ),
+                axis=-1,
+            ),
+            varying=(False, True, True),
+        )
+        size = max(1, _MAX_NUMBERS // (num_samples * self.network.num_outputs))
+        size = min(size, _MAX_ROWS)
+        for begin in range(0, len(self.targets), size):
+            rows = slice(begin, begin + size)
+            elbo += program(
+                theta, posteriors.take(self.inputs, rows), self.targets[rows]
+            )
+        return elbo.numpy()
+
+    def check_data(self):
+        """Checks that training data are known.
+
+        Raises:
+            ValueError: If they are not.
+        """
+        if self.targets is None:
+            raise ValueError(
+                "Training data are not saved with a posterior: give them "
+                "again, `data(x, y)` or `refine(x, y)`."
+            )
+
+    def _sampler(self, seed):
+        rng = np.random.default_rng(seed)
+        size = self.network.size
+        return lambda number: self.forward(
+            tf.constant(rng.standard_normal((number, size)))
+        )[0].numpy()

@@ -1,0 +1,72 @@
+"""The prior's precision, and the noise, that maximize the evidence."""
+
+import math
+import warnings
+
+import numpy as np
+import scipy.optimize
+
+from tfp_refine.math import laplace_evidence
+
+# Logarithms of the least and the greatest precision.
+_LOWEST, _HIGHEST = math.log(1e-10), math.log(1e10)
+
+
+def best_prior_precision(eigenvalues, squared_norm):
+    """Finds the precision where the evidence is greatest.
+
+    There its derivative, `effective_number - precision * squared_norm`, is
+    zero: the fixed point of MacKay, and as that falls with the precision, the
+    only one.
+
+    Args:
+        eigenvalues: Of the Hessian, `[D]`.
+        squared_norm: Of the weights.
+
+    Returns:
+        prior_precision: Float.
+    """
+
+    def derivative(log_precision):
+        precision = math.exp(log_precision)
+        determined = float(
+            laplace_evidence.effective_number(eigenvalues, precision)
+        )
+        return determined - precision * squared_norm
+
+    for end, is_beyond in (
+        (_LOWEST, derivative(_LOWEST) <= 0.0),
+        (_HIGHEST, derivative(_HIGHEST) >= 0.0),
+    ):
+        if is_beyond:
+            warnings.warn(
+                "The evidence has no greatest value between prior precisions "
+                f"of {math.exp(_LOWEST):g} and {math.exp(_HIGHEST):g}: "
+                f"{math.exp(end):g} is taken. Are the data, or the weights, "
+                "all zero?",
+                UserWarning,
+                stacklevel=4,
+            )
+            return math.exp(end)
+    return math.exp(
+        scipy.optimize.brentq(derivative, _LOWEST, _HIGHEST, xtol=1e-12)
+    )
+
+
+def best_noise_scale(log_evidence, start):
+    """Finds the noise where the evidence is greatest.
+
+    Args:
+        log_evidence: Function of the standard deviation of the noise.
+        start: Positive guess.
+
+    Returns:
+        noise_scale: Float.
+    """
+    found = scipy.optimize.minimize_scalar(
+        lambda log_scale: -log_evidence(math.exp(log_scale)),
+        bounds=(math.log(start) - 5.0, math.log(start) + 5.0),
+        method="bounded",
+        options={"xatol": 1e-8},
+    )
+    return float(np.exp(found.x))

@@ -1,0 +1,97 @@
+"""The prior's precision that predicts validation data best."""
+
+import keras
+import numpy as np
+
+from tfp_refine import arguments
+from tfp_refine import metrics
+from tfp_refine.laplace import predictives
+
+_GRID = np.logspace(-4, 4, 100)
+
+
+def best_prior_precision(
+    laplace, validation_data, grid, predictive, num_samples, seed, verbose
+):
+    """Tries precisions of the prior.
+
+    Args:
+        laplace: Fitted `Laplace`; its `prior_precision` is as before at the
+            end.
+        validation_data: `(x, y)`.
+        grid: Precisions, or `None`.
+        predictive: Method of `Laplace.predict`; of no importance for a
+            regression, whose predictive is Gaussian.
+        num_samples: Draws of it.
+        seed: Integer.
+        verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
+
+    Returns:
+        prior_precision: The one with the least negative log likelihood.
+
+    Raises:
+        ValueError: If an argument is invalid, or it is never finite.
+    """
+    predictives.check(predictive, laplace.likelihood)
+    grid = _checked(_GRID if grid is None else grid)
+    if not isinstance(validation_data, tuple | list) or (
+        len(validation_data) != 2
+    ):
+        raise ValueError(
+            "`validation_data` must be a pair (x, y). "
+            f"Received: {type(validation_data).__name__}"
+        )
+    inputs, targets = laplace.data(*validation_data)
+    before = laplace.prior_precision
+    losses = []
+    bar = keras.utils.Progbar(len(grid), verbose=verbose, unit_name="precision")
+    try:
+        for number, precision in enumerate(grid, start=1):
+            laplace.prior_precision = precision
+            # Logarithms of 0 and overflows are infinite losses.
+            with np.errstate(all="ignore"):
+                losses.append(
+                    _negative_log_likelihood(
+                        laplace, inputs, targets, predictive, num_samples, seed
+                    )
+                )
+            bar.update(number, [("nll", losses[-1])])
+    finally:
+        laplace.prior_precision = before
+    losses = np.where(np.isfinite(losses), losses, np.inf)
+    if np.isinf(losses).all():
+        raise ValueError(
+            "The negative log likelihood of the validation data is infinite "
+            f"for all {len(grid)} precisions from {grid[0]:g} to "
+            f"{grid[-1]:g}. Try greater ones: `grid=...`."
+        )
+    return float(grid[np.argmin(losses)])
+
+
+def _negative_log_likelihood(
+    laplace, inputs, targets, predictive, num_samples, seed
+):
+    likelihood = laplace.likelihood
+    count = len(targets)
+    if likelihood.kind == "regression":
+        loc, variance = predictives.output_marginals(laplace, inputs, count)
+        return metrics.gaussian_negative_log_likelihood(
+            targets, loc, np.sqrt(variance + likelihood.noise_scale**2)
+        )
+    (probs,) = laplace.predict_from_inputs(
+        inputs, count, predictive, num_samples, seed, average=True
+    )
+    # Not clipped: a class that is deemed impossible, and comes, is a loss.
+    return float(-np.mean(np.log(probs[np.arange(count), targets])))
+
+
+def _checked(grid):
+    try:
+        grid = [arguments.positive("grid", value) for value in grid]
+    except TypeError as error:
+        raise ValueError(
+            f"`grid` must hold precisions. Received: grid={grid!r}"
+        ) from error
+    if not grid:
+        raise ValueError("`grid` must not be empty.")
+    return grid
