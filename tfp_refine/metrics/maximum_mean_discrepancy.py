@@ -55,11 +55,12 @@ def mmd(reference, samples, bandwidth=None):
         squared = distance.cdist(first, second, "sqeuclidean")
         return np.mean(np.exp(-squared / bandwidth**2))
 
-    return float(
+    discrepancy = (
         mean_kernel(reference, reference)
         + mean_kernel(samples, samples)
         - 2.0 * mean_kernel(reference, samples)
     )
+    return float(max(discrepancy, 0.0))  # not -1e-16
 
 
 def _as_samples(reference, samples):
