@@ -10,6 +10,7 @@ if _keras.backend.backend() != "tensorflow":
     )
 
 from tfp_refine import arguments
+from tfp_refine import baselines
 from tfp_refine import bijectors
 from tfp_refine import datasets
 from tfp_refine import initializers
@@ -35,6 +36,7 @@ __all__ = [
     "RefinementCallback",
     "__version__",
     "arguments",
+    "baselines",
     "bijectors",
     "datasets",
     "initializers",
