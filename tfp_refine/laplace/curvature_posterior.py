@@ -191,6 +191,11 @@ class CurvaturePosterior(density_posterior.DensityPosterior):
             self._kind, self.network.num_outputs, self._noise_scale
         )
 
+    def check_data(self):
+        """Checks that it is fitted, and training data are known."""
+        self._check_fitted()
+        super().check_data()
+
     def _check_fitted(self):
         if self._basis is None:
             raise ValueError(

@@ -74,8 +74,7 @@ def last_with_weights(model, call):
     if not called:
         raise ValueError(
             f"The model '{model.name}' was not seen to call a layer with "
-            "weights. If its `call` is a tf.function, name the last layer: "
-            "`layer=...`."
+            "weights. Its `call` must not be a tf.function."
         )
     return called[-1]
 

@@ -74,6 +74,8 @@ def read(path, kind, model):
     arrays = array_file.read(pathlib.Path(path))
     try:
         description = json.loads(str(arrays.pop(_DESCRIPTION)))
+        if not isinstance(description, dict):
+            raise KeyError(_DESCRIPTION)
     except (KeyError, json.JSONDecodeError) as error:
         raise ValueError(f"'{path}' is no file of a posterior.") from error
     if description.get("format") != _FORMAT:

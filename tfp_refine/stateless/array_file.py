@@ -35,7 +35,10 @@ def read(path: pathlib.Path):
         ValueError: If the file is missing, damaged, or no file of arrays.
     """
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
+        with path.open("rb") as file:
+            data = np.load(file, allow_pickle=False)
+            if not isinstance(data, np.lib.npyio.NpzFile):
+                raise ValueError("it holds a single array")
             return dict(data)
     except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         raise ValueError(f"'{path}' cannot be read: {error}") from error

@@ -1,0 +1,269 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfp_refine
+from tests.support.dense_models import CLASSES
+from tests.support.dense_models import LOGITS
+from tests.support.dense_models import NUM
+from tests.support.dense_models import SIZE
+from tests.support.dense_models import Subclassed
+from tests.support.dense_models import assert_untouched
+from tests.support.dense_models import only_the_head
+from tests.support.dense_models import randomize
+from tests.support.dense_models import sequential
+from tfp_refine import posteriors
+
+
+@pytest.fixture
+def x(rng):
+    return tf.constant(rng.standard_normal((NUM, SIZE)), tf.float32)
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        [keras.layers.Rescaling, (2.0,)],
+        [keras.layers.Activation, ("tanh",)],
+        [keras.layers.LayerNormalization, ()],
+    ],
+    ids=["rescaling", "tanh", "normalization"],
+)
+def test_something_else_behind_the_dense_is_refused(behind, x):
+    make, arguments = behind
+    options = (
+        {"center": False, "scale": False}
+        if make is keras.layers.LayerNormalization
+        else {}
+    )
+    model = randomize(
+        keras.Sequential(
+            [
+                keras.Input((SIZE,)),
+                keras.layers.Dense(CLASSES, name="head"),
+                make(*arguments, **options),
+            ]
+        )
+    )
+    network = posteriors.LastLayer(model)
+    with pytest.raises(ValueError, match="head.*something else"):
+        network.find_activation(x, LOGITS)
+    assert_untouched(model)
+
+
+def test_tanh_of_the_dense_is_refused(x):
+    model = keras.Sequential(
+        [keras.Input((SIZE,)), keras.layers.Dense(CLASSES, activation="tanh")]
+    )
+    with pytest.raises(ValueError, match="something else"):
+        posteriors.LastLayer(randomize(model)).find_activation(x, LOGITS)
+
+
+def test_two_outputs_of_the_model_are_refused(x):
+    inputs = keras.Input((SIZE,))
+    head = keras.layers.Dense(CLASSES)(inputs)
+    network = posteriors.LastLayer(keras.Model(inputs, [head, head]))
+    with pytest.raises(ValueError, match="something else"):
+        network.find_activation(x, LOGITS)
+
+
+@pytest.mark.parametrize(
+    "make_last",
+    [
+        keras.layers.BatchNormalization,
+        lambda: keras.layers.EinsumDense("ab,bc->ac", output_shape=2),
+    ],
+    ids=["batch_normalization", "einsum"],
+)
+def test_last_layer_that_is_not_dense_is_refused(make_last):
+    model = keras.Sequential(
+        [keras.Input((SIZE,)), keras.layers.Dense(CLASSES), make_last()]
+    )
+    with pytest.raises(ValueError, match=r"must be a keras\.layers\.Dense"):
+        posteriors.LastLayer(model)
+    assert_untouched(model)
+
+
+def test_convolution_at_the_end_is_refused():
+    model = keras.Sequential(
+        [
+            keras.Input((4, 4, 1)),
+            keras.layers.Conv2D(CLASSES, 4),
+            keras.layers.Flatten(),
+        ]
+    )
+    with pytest.raises(ValueError, match="Conv2D"):
+        posteriors.LastLayer(model)
+
+
+def test_subclassed_model_without_dense_is_refused_on_data(x):
+    class Normalized(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.head = keras.layers.Dense(CLASSES)
+            self.norm = keras.layers.BatchNormalization()
+
+        def call(self, inputs):
+            return self.norm(self.head(inputs))
+
+    model = Normalized()
+    model(x)
+    network = posteriors.LastLayer(model)
+    with pytest.raises(ValueError, match="BatchNormalization"):
+        network.check_inputs(x)
+    assert network.layer is None
+    assert_untouched(model)
+
+
+def test_model_without_weights_is_refused():
+    model = keras.Sequential([keras.Input((SIZE,)), keras.layers.ReLU()])
+    with pytest.raises(ValueError, match="weights"):
+        posteriors.LastLayer(model)
+
+
+def test_variational_layers_are_refused():
+    model = keras.Sequential(
+        [
+            keras.Input((SIZE,)),
+            tfp_refine.layers.DenseReparameterization(4),
+            keras.layers.Dense(CLASSES),
+        ]
+    )
+    with pytest.raises(ValueError, match="variational"):
+        posteriors.LastLayer(model)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: keras.Sequential([keras.layers.Dense(CLASSES)]), Subclassed],
+)
+def test_unbuilt_model_is_refused(make):
+    with pytest.raises(ValueError, match="not built"):
+        posteriors.LastLayer(make())
+
+
+@pytest.mark.parametrize("model", [None, "model", keras.layers.Dense(3)])
+def test_what_is_no_model_is_refused(model):
+    with pytest.raises(ValueError, match=r"keras\.Model"):
+        posteriors.LastLayer(model)
+
+
+def test_layer_may_be_named_or_given(x):
+    model = randomize(sequential())
+    head = model.get_layer("head")
+    for layer in ("head", head):
+        assert posteriors.LastLayer(model, layer).layer is head
+    with pytest.raises(ValueError, match="'head'"):
+        posteriors.LastLayer(model, "tail")
+    with pytest.raises(ValueError, match="layer"):
+        posteriors.LastLayer(model, keras.layers.Dense(CLASSES))
+    with pytest.raises(ValueError, match="BatchNormalization"):
+        posteriors.LastLayer(model, model.layers[1].name)
+
+
+def test_named_layer_that_is_not_the_last_is_refused(x):
+    model = randomize(sequential())
+    network = posteriors.LastLayer(model, model.layers[0])
+    with pytest.raises(ValueError, match="something else"):
+        network.find_activation(x, LOGITS)
+
+
+def test_compiled_call_is_refused(x):
+    class Compiled(Subclassed):
+        @tf.function
+        def call(self, inputs):
+            return self.head(self.hidden(inputs))
+
+    model = Compiled()
+    model(x)
+    network = posteriors.LastLayer(model, "head")
+    with pytest.raises(ValueError, match="tf.function"):
+        network.find_activation(x, LOGITS)
+    assert_untouched(model)
+
+
+def test_features_of_three_axes_are_refused(rng):
+    model = keras.Sequential(
+        [keras.Input((4, SIZE)), keras.layers.Dense(CLASSES, name="head")]
+    )
+    x = tf.constant(rng.standard_normal((NUM, 4, SIZE)), tf.float32)
+    network = posteriors.LastLayer(model)
+    with pytest.raises(ValueError, match="one vector"):
+        network.inputs(x, NUM)
+    with pytest.raises(ValueError, match="one vector"):
+        network.find_activation(x, LOGITS)
+    assert_untouched(model)
+
+
+def test_layer_called_twice_is_refused(x):
+    dense = keras.layers.Dense(SIZE, name="shared")
+    inputs = keras.Input((SIZE,))
+    model = keras.Model(inputs, dense(keras.ops.tanh(dense(inputs))))
+    network = posteriors.LastLayer(model)
+    with pytest.raises(ValueError, match="once.*2 times"):
+        network.inputs(x, NUM)
+    assert_untouched(model)
+
+
+def test_calls_are_restored_after_an_error_of_the_model(x):
+    class Failing(Subclassed):
+        fails = False
+
+        def call(self, inputs):
+            outputs = super().call(inputs)
+            if self.fails:
+                raise RuntimeError("out of order")
+            return outputs
+
+    model = Failing()
+    model(x)
+    network = posteriors.LastLayer(model)
+    model.fails = True
+    with pytest.raises(RuntimeError, match="out of order"):
+        network.check_inputs(x)
+    assert_untouched(model)
+    model.fails = False
+    network.check_inputs(x)
+    model.fails = True
+    with pytest.raises(RuntimeError, match="out of order"):
+        network.inputs(x, NUM)
+    assert_untouched(model)
+
+
+def test_inputs_of_another_shape_are_refused(rng):
+    network = posteriors.LastLayer(only_the_head())
+    with pytest.raises(ValueError, match="expects inputs"):
+        network.check_inputs(tf.zeros([2, SIZE + 1]))
+
+
+def test_features_that_are_nan_are_named(x):
+    model = keras.Sequential(
+        [
+            keras.Input((SIZE,)),
+            keras.layers.Lambda(lambda v: keras.ops.log(v)),
+            keras.layers.Dense(CLASSES, name="head"),
+        ]
+    )
+    bad = np.count_nonzero((x.numpy() < 0).any(axis=1))
+    with pytest.raises(ValueError, match=f"'head'.*{bad} of {NUM} examples"):
+        posteriors.LastLayer(model).inputs(x, 5)
+
+
+def test_the_model_is_not_changed(x):
+    model = randomize(sequential())
+    before = model.get_weights()
+    network = posteriors.LastLayer(model)
+    network.find_activation(x, LOGITS)
+    network.inputs(x, NUM)
+    for one, other in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_digest_tells_weights_apart():
+    model = randomize(sequential())
+    network = posteriors.LastLayer(model)
+    first = network.digest()
+    assert posteriors.LastLayer(model).digest() == first
+    randomize(model, seed=2)
+    assert network.digest() != first

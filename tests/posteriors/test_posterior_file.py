@@ -1,0 +1,250 @@
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from tfp_refine.laplace import DiagonalLaplace
+from tfp_refine.laplace import LastLayerLaplace
+
+NUM, SIZE, CLASSES = 20, 3, 3
+DATA = ("mean", "posterior_covariance", "posterior_precision", "scale")
+
+
+def make_model(seed=1, width=4, outputs=CLASSES, activation="softmax"):
+    model = keras.Sequential(
+        [
+            keras.Input((SIZE,)),
+            keras.layers.Dense(width, activation="tanh", name="hidden"),
+            keras.layers.Dense(outputs, activation=activation, name="head"),
+        ]
+    )
+    rng = np.random.default_rng(seed)
+    for weight in model.weights:
+        weight.assign(rng.standard_normal(weight.shape))
+    return model
+
+
+@pytest.fixture
+def x(rng):
+    return rng.standard_normal((NUM, SIZE)).astype(np.float32)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "posterior.npz"
+
+
+def saved(x, path, **options):
+    model = make_model()
+    laplace = LastLayerLaplace(model, "classification", **options)
+    laplace.fit(x, np.arange(NUM) % CLASSES, verbose=0)
+    laplace.save(path)
+    return model, laplace
+
+
+def assert_same(loaded, laplace, x):
+    for name in DATA:
+        np.testing.assert_allclose(
+            getattr(loaded, name), getattr(laplace, name), rtol=1e-12
+        )
+    for name in ("prior_precision", "noise_scale", "likelihood", "activation"):
+        assert getattr(loaded, name) == getattr(laplace, name)
+    assert loaded.network.layer is laplace.network.layer
+    assert loaded.log_marginal_likelihood() == pytest.approx(
+        laplace.log_marginal_likelihood()
+    )
+    np.testing.assert_array_equal(
+        loaded.predict(x, num_samples=5, seed=0),
+        laplace.predict(x, num_samples=5, seed=0),
+    )
+
+
+@pytest.mark.parametrize("hessian", ["full", "kron", "diag"])
+def test_classification_is_loaded_as_saved(hessian, x, path):
+    model, laplace = saved(x, path, hessian=hessian, prior_precision=3.0)
+    loaded = LastLayerLaplace.load(path, model)
+    assert loaded.hessian == hessian
+    assert_same(loaded, laplace, x)
+
+
+def test_regression_is_loaded_as_saved(x, path, rng):
+    model = make_model(outputs=2, activation=None)
+    laplace = LastLayerLaplace(model, "regression", noise_scale=0.3)
+    laplace.fit(x, rng.standard_normal((NUM, 2)), verbose=0).save(path)
+    loaded = LastLayerLaplace.load(path, model)
+    assert loaded.noise_scale == 0.3
+    assert_same(loaded, laplace, x)
+
+
+def test_one_logit_is_loaded_as_saved(x, path):
+    model = make_model(outputs=1, activation="sigmoid")
+    laplace = LastLayerLaplace(model, "classification")
+    laplace.fit(x, np.arange(NUM) % 2, verbose=0).save(path)
+    assert_same(LastLayerLaplace.load(path, model), laplace, x)
+
+
+def test_all_layers_are_loaded_as_saved(x, path):
+    model = make_model()
+    laplace = DiagonalLaplace(model, "classification")
+    laplace.fit(x, np.arange(NUM) % CLASSES, verbose=0).save(path)
+    assert_same(DiagonalLaplace.load(path, model), laplace, x)
+
+
+def test_optimized_parameters_are_saved(x, path, rng):
+    model = make_model(outputs=2, activation=None)
+    laplace = LastLayerLaplace(model, "regression")
+    laplace.fit(x, rng.standard_normal((NUM, 2)), verbose=0)
+    laplace.noise_scale = 0.7
+    laplace.prior_precision = 5.0
+    laplace.save(path)
+    loaded = LastLayerLaplace.load(path, model)
+    assert (loaded.noise_scale, loaded.prior_precision) == (0.7, 5.0)
+    assert_same(loaded, laplace, x)
+
+
+def test_subclassed_model_is_loaded_uncalled_by_the_network(x, path):
+    class Subclassed(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.head = keras.layers.Dense(CLASSES, name="head")
+            self.hidden = keras.layers.Dense(4, activation="tanh")
+
+        def call(self, inputs):
+            return self.head(self.hidden(inputs))
+
+    model = Subclassed()
+    model(x)
+    laplace = LastLayerLaplace(model, "classification")
+    laplace.fit(x, np.arange(NUM) % CLASSES, verbose=0).save(path)
+    assert_same(LastLayerLaplace.load(path, model), laplace, x)
+
+
+def test_copy_with_the_same_weights_is_the_same_model(x, path):
+    _, laplace = saved(x, path)
+    loaded = LastLayerLaplace.load(path, make_model())
+    np.testing.assert_array_equal(loaded.mean, laplace.mean)
+
+
+def test_a_file_that_is_there_is_replaced(x, path):
+    saved(x, path, prior_precision=3.0)
+    model, laplace = saved(x, path, prior_precision=4.0)
+    assert LastLayerLaplace.load(path, model).prior_precision == 4.0
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+def test_text_is_a_path(x, path):
+    model, laplace = saved(x, str(path))
+    assert_same(LastLayerLaplace.load(str(path), model), laplace, x)
+
+
+def test_training_data_are_not_saved(x, path):
+    model, _ = saved(x, path)
+    loaded = LastLayerLaplace.load(path, model)
+    assert loaded.inputs is None
+    assert loaded.targets is None
+
+
+@pytest.mark.parametrize(
+    "other", [{"seed": 2}, {"width": 5}, {"outputs": 4}], ids=str
+)
+def test_another_model_is_refused(other, x, path):
+    saved(x, path)
+    with pytest.raises(ValueError, match="another model"):
+        LastLayerLaplace.load(path, make_model(**other))
+
+
+@pytest.mark.parametrize("layer", ["hidden", "head"])
+def test_other_weights_of_the_model_are_refused(layer, x, path):
+    model, _ = saved(x, path)
+    bias = model.get_layer(layer).bias
+    bias.assign(bias + 1e-4)
+    with pytest.raises(ValueError, match="fitted again"):
+        LastLayerLaplace.load(path, model)
+
+
+def test_another_kind_is_refused(x, path):
+    model, _ = saved(x, path)
+    with pytest.raises(ValueError, match="DiagonalLaplace.*LastLayerLaplace"):
+        DiagonalLaplace.load(path, model)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
+def test_truncated_files_are_refused(share, x, path):
+    model, _ = saved(x, path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(ValueError, match="cannot be read"):
+        LastLayerLaplace.load(path, model)
+
+
+def test_damaged_files_are_refused(x, path):
+    model, _ = saved(x, path)
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 2] ^= 0xFF
+    path.write_bytes(whole)
+    with pytest.raises(ValueError, match="posterior"):
+        LastLayerLaplace.load(path, model)
+
+
+def test_what_is_no_file_of_arrays_is_refused(path):
+    path.write_text("Not a file of arrays.")
+    with pytest.raises(ValueError, match="cannot be read"):
+        LastLayerLaplace.load(path, make_model())
+    with pytest.raises(ValueError, match="cannot be read"):
+        LastLayerLaplace.load(path.parent / "missing.npz", make_model())
+    with pytest.raises(ValueError, match="cannot be read"):
+        LastLayerLaplace.load(path.parent, make_model())
+
+
+def test_a_single_array_is_refused(path):
+    with path.open("wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(ValueError, match="posterior"):
+        LastLayerLaplace.load(path, make_model())
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"weights": np.zeros(3)},
+        {"description": np.zeros(3)},
+        {"description": np.array("no JSON")},
+        {"description": np.array("3")},
+        {"description": np.array("[]")},
+    ],
+    ids=["none", "numbers", "text", "number", "list"],
+)
+def test_arrays_of_something_else_are_refused(arrays, path):
+    np.savez(path, **arrays)
+    with pytest.raises(ValueError, match="posterior"):
+        LastLayerLaplace.load(path, make_model())
+
+
+def test_a_format_of_the_future_is_refused(x, path):
+    model, _ = saved(x, path)
+    with np.load(path) as data:
+        arrays = dict(data)
+    description = json.loads(str(arrays["description"]))
+    description["format"] += 1
+    arrays["description"] = np.array(json.dumps(description))
+    np.savez(path, **arrays)
+    with pytest.raises(ValueError, match="format"):
+        LastLayerLaplace.load(path, model)
+
+
+def test_what_is_not_fitted_is_not_saved(path):
+    with pytest.raises(ValueError, match="fit"):
+        LastLayerLaplace(make_model(), "classification").save(path)
+    assert not path.exists()
+
+
+def test_path_that_cannot_be_written_is_named(x, path):
+    with pytest.raises(ValueError, match="path"):
+        saved(x, path.parent / "missing" / "posterior.npz")
+
+
+def test_what_is_no_model_is_refused(x, path):
+    saved(x, path)
+    with pytest.raises(ValueError, match=r"keras\.Model"):
+        LastLayerLaplace.load(path, "model")
