@@ -18,6 +18,7 @@ from tfp_refine import laplace
 from tfp_refine import layers
 from tfp_refine import losses
 from tfp_refine import math
+from tfp_refine import mcmc
 from tfp_refine import metrics
 from tfp_refine import models
 from tfp_refine import posteriors
@@ -44,6 +45,7 @@ __all__ = [
     "layers",
     "losses",
     "math",
+    "mcmc",
     "metrics",
     "models",
     "posteriors",

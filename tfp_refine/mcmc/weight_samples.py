@@ -1,0 +1,122 @@
+"""Samples of the weights of a trained network."""
+
+import numpy as np
+import tensorflow_probability as tfp
+
+from tfp_refine import posteriors
+
+
+class WeightSamples(posteriors.WeightPosterior):
+    """Samples of a posterior of weights, by Markov chains.
+
+    Made by `nuts`; not usually constructed.
+
+    Args:
+        network: `LastLayer` or `AllLayers`.
+        likelihood: Likelihood of targets given its outputs.
+        activation: Name of what the model applies to these.
+        theta: Samples, `[T, chains, D]`.
+        num_divergences: See the attribute.
+        mean_leapfrogs: See the attribute.
+
+    Attributes:
+        theta: Samples in the order of each chain, float array `[T, chains, D]`.
+        r_hat: Potential scale reduction of each weight, with chains split in
+            two, `[D]`: 1 if all have come to the same distribution. With a
+            single chain, its two halves are compared.
+        effective_sample_size: Number of independent samples that are worth as
+            much for the mean of each weight, of all chains together, `[D]`.
+        num_divergences: Transitions whose energy was lost: near these, parts of
+            the posterior may be missing.
+        mean_leapfrogs: Gradients that a transition took on average.
+
+    Reference:
+        - [Vehtari et al., 2021](https://arxiv.org/abs/1903.08008)
+    """
+
+    def __init__(
+        self,
+        network,
+        likelihood,
+        activation,
+        theta,
+        num_divergences,
+        mean_leapfrogs,
+    ):
+        super().__init__(network, likelihood, activation)
+        self.theta = theta
+        self.num_divergences = num_divergences
+        self.mean_leapfrogs = mean_leapfrogs
+        # In float64: variances within chains and of their means are compared.
+        exact = np.asarray(theta, np.float64)
+        self.r_hat = tfp.mcmc.potential_scale_reduction(
+            exact, independent_chain_ndims=1, split_chains=True
+        ).numpy()
+        is_single = exact.shape[1] == 1
+        self.effective_sample_size = tfp.mcmc.effective_sample_size(
+            exact[:, 0] if is_single else exact,
+            filter_beyond_positive_pairs=True,
+            cross_chain_dims=None if is_single else 1,
+        ).numpy()
+
+    def _sampler(self, seed):
+        """Draws without replacement, until all have been; then again."""
+        rng = np.random.default_rng(seed)
+        theta = self.theta.reshape(-1, self.theta.shape[-1])
+        left = []
+
+        def draw(number):
+            while len(left) < number:
+                left.extend(rng.permutation(len(theta)))
+            taken = left[:number]
+            del left[:number]
+            return theta[taken]
+
+        return draw
+
+    def save(self, path):
+        """Saves the samples to a file, for `load`.
+
+        Args:
+            path: File; its usual ending is `.npz`.
+
+        Raises:
+            ValueError: If the file cannot be written.
+        """
+        posteriors.posterior_file.write(
+            path,
+            self,
+            type(self).__name__,
+            {
+                "num_divergences": self.num_divergences,
+                "mean_leapfrogs": self.mean_leapfrogs,
+            },
+            {"theta": self.theta},
+        )
+
+    @classmethod
+    def load(cls, path, model):
+        """Loads what `save` saved.
+
+        Args:
+            path: File.
+            model: `keras.Model` that the samples are of, with the weights that
+                it had.
+
+        Returns:
+            samples: `WeightSamples`.
+
+        Raises:
+            ValueError: If the file cannot be read, or is of another model.
+        """
+        network, likelihood, description, arrays = (
+            posteriors.posterior_file.read(path, cls.__name__, model)
+        )
+        return cls(
+            network,
+            likelihood,
+            description["activation"],
+            arrays["theta"],
+            description["num_divergences"],
+            description["mean_leapfrogs"],
+        )
