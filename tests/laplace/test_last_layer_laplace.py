@@ -268,6 +268,9 @@ def test_a_saved_posterior_is_the_same(rng, tmp_path, hessian):
     )
     with pytest.raises(ValueError, match="not saved"):
         loaded.elbo()
+    np.testing.assert_array_equal(
+        loaded.set_data(x, y).elbo(), posterior.elbo()
+    )
 
 
 def test_a_model_of_other_weights_is_refused(rng, tmp_path):

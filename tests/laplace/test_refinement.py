@@ -101,6 +101,10 @@ def test_a_saved_posterior_is_the_same(toy, tmp_path):
     )
     assert loaded.flow == refined.flow
     assert loaded.prior_precision == refined.prior_precision
+    with pytest.raises(ValueError, match="not saved"):
+        loaded.elbo()
+    loaded.set_data(posterior.inputs, posterior.targets)  # no hidden layer
+    np.testing.assert_array_equal(loaded.elbo(10), refined.elbo(10))
     with pytest.raises(ValueError, match="LastLayerLaplace"):
         laplace.LastLayerLaplace.load(tmp_path / "refined.npz", model)
 

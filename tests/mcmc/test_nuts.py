@@ -325,5 +325,5 @@ def test_loaded_laplace_has_no_data_to_sample_with(logistic, few, tmp_path):
     loaded = LastLayerLaplace.load(path, laplace.network.model)
     with pytest.raises(ValueError, match="Training data are not saved"):
         mcmc.nuts_last_layer(loaded)
-    loaded.inputs, loaded.targets = loaded.data(x, y)
+    loaded.set_data(x, y)
     np.testing.assert_array_equal(sample_few(loaded).theta, few)

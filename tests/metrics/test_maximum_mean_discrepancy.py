@@ -152,11 +152,17 @@ def test_tensors_and_lists_are_read_in_float64(reference, samples):
 
 
 @pytest.mark.parametrize(
-    "bandwidth", [0.0, -1.0, np.nan, np.inf, "median", "Paper", ""]
+    "bandwidth", [0.0, -1.0, np.nan, np.inf, "median", "Paper", "", [1.0]]
 )
 def test_a_bandwidth_that_is_none_is_rejected(reference, samples, bandwidth):
     with pytest.raises(ValueError, match="`bandwidth` must be None, 'paper'"):
         metrics.mmd(reference, samples, bandwidth)
+
+
+@pytest.mark.parametrize(("bandwidth", "expected"), [(1e-200, 2.0), (1e200, 0)])
+def test_bandwidths_of_any_size_do(bandwidth, expected):
+    found = metrics.mmd([[0.0], [0.0]], [[2.0]], bandwidth)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 def test_a_reference_without_spread_has_no_bandwidth(samples):

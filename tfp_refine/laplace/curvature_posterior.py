@@ -88,21 +88,7 @@ class CurvaturePosterior(density_posterior.DensityPosterior):
         return self
 
     def data(self, x, y=None, batch_size=256, verbose=0):
-        """Checks data, and computes what the network takes of them.
-
-        Args:
-            x: As for `fit`.
-            y: As for `fit`.
-            batch_size: As for `fit`.
-            verbose: As for `fit`.
-
-        Returns:
-            inputs: What `network.outputs` takes, `[N, ...]` (or nested).
-            targets: What `likelihood.log_prob` takes, array `[N, ...]`.
-
-        Raises:
-            ValueError: As for `fit`.
-        """
+        """Checks data, as `DensityPosterior`."""
         arguments.positive_integer("batch_size", batch_size)
         x, y, num_examples = stateless.arrays.examples(x, y)
         network = self.network

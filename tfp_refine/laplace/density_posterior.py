@@ -41,6 +41,44 @@ class DensityPosterior(posteriors.WeightPosterior):
         """1 / variance of the prior of each weight."""
 
     @abc.abstractmethod
+    def data(self, x, y=None, batch_size=256, verbose=0):
+        """Checks data, and computes what the network takes of them.
+
+        Args:
+            x: Training inputs, `[N, ...]` (or nested), or a `tf.data.Dataset`
+                of `(x, y)`, batched, which is read once into memory.
+            y: Class numbers `[N]` or one-hot rows `[N, C]`, or regression
+                targets `[N, C]` (`[N]` if `C` is 1).
+            batch_size: Examples that the model is called on at a time.
+                Defaults to `256`.
+            verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
+
+        Returns:
+            inputs: What `network.outputs` takes, `[N, ...]` (or nested).
+            targets: What `likelihood.log_prob` takes, array `[N, ...]`.
+
+        Raises:
+            ValueError: If data are invalid or do not fit the model.
+        """
+
+    def set_data(self, x, y=None, batch_size=256):
+        """Gives training data again to a posterior that was loaded.
+
+        Args:
+            x: As for `data`.
+            y: As for `data`.
+            batch_size: As for `data`.
+
+        Returns:
+            self: This object, with its `inputs` and `targets`.
+
+        Raises:
+            ValueError: As for `data`.
+        """
+        self.inputs, self.targets = self.data(x, y, batch_size)
+        return self
+
+    @abc.abstractmethod
     def forward(self, z):
         """Makes weights of standard normal draws.
 
@@ -101,7 +139,7 @@ class DensityPosterior(posteriors.WeightPosterior):
         if self.targets is None:
             raise ValueError(
                 "Training data are not saved with a posterior: give them "
-                "again, `data(x, y)` or `refine(x, y)`."
+                "again, `set_data(x, y)`."
             )
 
     def _sampler(self, seed):

@@ -6,7 +6,6 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from tfp_refine import posteriors
 from tfp_refine.laplace import density_posterior
 from tfp_refine.laplace import flows
 
@@ -45,6 +44,10 @@ class FlowPosterior(density_posterior.DensityPosterior):
         """1 / variance of the prior that it was refined for."""
         return self._prior_precision
 
+    def data(self, x, y=None, batch_size=256, verbose=0):
+        """Checks data, as `DensityPosterior`."""
+        return self.base.data(x, y, batch_size, verbose)
+
     def forward(self, z):
         """Makes weights of standard normal draws, as `DensityPosterior`."""
         params = {
@@ -52,64 +55,32 @@ class FlowPosterior(density_posterior.DensityPosterior):
         }
         return self.flow.forward(params, z, *self._transformation)
 
-    def save(self, path):
-        """Saves the posterior to a file, for `load`.
-
-        Training data are not saved, nor is the model.
-
-        Args:
-            path: File; its usual ending is `.npz`.
-
-        Raises:
-            ValueError: If the file cannot be written.
-        """
+    def contents(self):
+        """Returns what a file of it holds, as `WeightPosterior` says."""
         description, arrays = self.base.contents()
-        posteriors.posterior_file.write(
-            path,
-            self,
-            type(self).__name__,
-            {
-                **description,
-                "base": type(self.base).__name__,
-                "flow": dataclasses.asdict(self.flow),
-                "refined_for": self.prior_precision,
-            },
-            {
-                **arrays,
-                "trace": self.trace,
-                **{f"flow_{name}": v for name, v in self.params.items()},
-            },
-        )
+        about = {
+            "base": type(self.base).__name__,
+            "flow": dataclasses.asdict(self.flow),
+            "refined_for": self.prior_precision,
+        }
+        params = {f"flow_{name}": v for name, v in self.params.items()}
+        return description | about, arrays | params | {"trace": self.trace}
 
     @classmethod
-    def load(cls, path, model):
-        """Loads what `save` saved.
-
-        Args:
-            path: File.
-            model: `keras.Model` that the posterior is of, with the weights that
-                it had.
-
-        Returns:
-            posterior: `FlowPosterior`.
-
-        Raises:
-            ValueError: If the file cannot be read, or is of another model.
-        """
-        network, likelihood, description, arrays = (
-            posteriors.posterior_file.read(path, cls.__name__, model)
-        )
+    def from_contents(cls, network, likelihood, description, arrays):
+        """Restores what `contents` returned, as `WeightPosterior` says."""
         base = cls.classes[description["base"]].from_contents(
             network, likelihood, description, arrays
         )
+        params = {
+            name.removeprefix("flow_"): value
+            for name, value in arrays.items()
+            if name.startswith("flow_")
+        }
         return cls(
             base,
             flows.Flow(**description["flow"]),
-            {
-                name.removeprefix("flow_"): value
-                for name, value in arrays.items()
-                if name.startswith("flow_")
-            },
+            params,
             description["refined_for"],
             arrays["trace"],
         )

@@ -6,7 +6,6 @@ import numpy as np
 import tensorflow as tf
 
 from tfp_refine import arguments
-from tfp_refine import posteriors
 from tfp_refine import stateless
 from tfp_refine.laplace import curvature_posterior
 from tfp_refine.laplace import evidence
@@ -249,7 +248,7 @@ class Laplace(curvature_posterior.CurvaturePosterior):
         chain = flows.Flow(flow, flow_length, space, base)
         given = copy.copy(self)
         if x is not None:
-            given.inputs, given.targets = self.data(x, y)
+            given.set_data(x, y)
         given.check_data()
         if learning_rate is None:
             learning_rate = _LEARNING_RATES[space]
@@ -267,47 +266,9 @@ class Laplace(curvature_posterior.CurvaturePosterior):
             verbose=verbose,
         )
 
-    def save(self, path):
-        """Saves the posterior to a file, for `load`.
-
-        Training data are not saved, nor is the model.
-
-        Args:
-            path: File; its usual ending is `.npz`.
-
-        Raises:
-            ValueError: If it is not fitted, or the file cannot be written.
-        """
-        self._check_fitted()
-        posteriors.posterior_file.write(
-            path, self, type(self).__name__, *self.contents()
-        )
-
-    @classmethod
-    def load(cls, path, model):
-        """Loads what `save` saved.
-
-        Args:
-            path: File.
-            model: `keras.Model` that the posterior is of, with the weights that
-                it had.
-
-        Returns:
-            laplace: Of this class.
-
-        Raises:
-            ValueError: If the file cannot be read, or is of another model.
-        """
-        read = posteriors.posterior_file.read(path, cls.__name__, model)
-        return cls.from_contents(*read)
-
     def contents(self):
-        """Returns what a file of it holds, besides the network.
-
-        Returns:
-            description: Dict that JSON can hold.
-            arrays: Dict of arrays.
-        """
+        """Returns what a file of it holds, as `WeightPosterior` says."""
+        self._check_fitted()
         description = {
             "prior_precision": self._prior_precision,
             "options": self._options(),
@@ -318,7 +279,7 @@ class Laplace(curvature_posterior.CurvaturePosterior):
 
     @classmethod
     def from_contents(cls, network, likelihood, description, arrays):
-        """Restores what `contents` returned."""
+        """Restores what `contents` returned, as `WeightPosterior` says."""
         laplace = cls(
             network.model,
             likelihood.kind,

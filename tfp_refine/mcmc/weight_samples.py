@@ -74,44 +74,17 @@ class WeightSamples(posteriors.WeightPosterior):
 
         return draw
 
-    def save(self, path):
-        """Saves the samples to a file, for `load`.
-
-        Args:
-            path: File; its usual ending is `.npz`.
-
-        Raises:
-            ValueError: If the file cannot be written.
-        """
-        posteriors.posterior_file.write(
-            path,
-            self,
-            type(self).__name__,
-            {
-                "num_divergences": self.num_divergences,
-                "mean_leapfrogs": self.mean_leapfrogs,
-            },
-            {"theta": self.theta},
-        )
+    def contents(self):
+        """Returns what a file of it holds, as `WeightPosterior` says."""
+        description = {
+            "num_divergences": self.num_divergences,
+            "mean_leapfrogs": self.mean_leapfrogs,
+        }
+        return description, {"theta": self.theta}
 
     @classmethod
-    def load(cls, path, model):
-        """Loads what `save` saved.
-
-        Args:
-            path: File.
-            model: `keras.Model` that the samples are of, with the weights that
-                it had.
-
-        Returns:
-            samples: `WeightSamples`.
-
-        Raises:
-            ValueError: If the file cannot be read, or is of another model.
-        """
-        network, likelihood, description, arrays = (
-            posteriors.posterior_file.read(path, cls.__name__, model)
-        )
+    def from_contents(cls, network, likelihood, description, arrays):
+        """Restores what `contents` returned, as `WeightPosterior` says."""
         return cls(
             network,
             likelihood,

@@ -1,5 +1,7 @@
 """How far two sets of samples are apart."""
 
+import numbers
+
 import numpy as np
 from keras import ops
 from scipy.spatial import distance
@@ -31,8 +33,8 @@ def mmd(reference, samples, bandwidth=None):
 
     Raises:
         ValueError: If there are fewer than 2 reference samples, values are not
-            finite, sizes disagree, the bandwidth is not positive, or samples of
-            the reference are all the same.
+            finite, sizes disagree, the bandwidth is not positive, or half of
+            the reference are one sample.
 
     Reference:
         - [Gretton et al., 2012](https://jmlr.org/papers/v13/gretton12a.html),
@@ -44,16 +46,17 @@ def mmd(reference, samples, bandwidth=None):
     elif bandwidth == "paper":
         first = (each[:_PAPER_SAMPLES] for each in (reference, samples))
         bandwidth = np.median(distance.pdist(np.concatenate([*first])))
-    if isinstance(bandwidth, str) or not 0.0 < bandwidth < np.inf:
+    if not isinstance(bandwidth, numbers.Real) or not 0.0 < bandwidth < np.inf:
         raise ValueError(
-            "`bandwidth` must be None, 'paper' or a positive number, and the "
-            "samples that it is taken from must differ. "
-            f"Received: bandwidth={bandwidth!r}"
+            "`bandwidth` must be None, 'paper' or a positive number, and more "
+            "than half of the pairs of samples that it is taken from must "
+            f"differ. Received: bandwidth={bandwidth!r}"
         )
 
     def mean_kernel(first, second):
-        squared = distance.cdist(first, second, "sqeuclidean")
-        return np.mean(np.exp(-squared / bandwidth**2))
+        with np.errstate(over="ignore"):  # a kernel of 0
+            ratios = distance.cdist(first, second) / bandwidth
+            return np.mean(np.exp(-np.square(ratios)))
 
     discrepancy = (
         mean_kernel(reference, reference)

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfp_refine import arguments
 from tfp_refine import stateless
+from tfp_refine.posteriors import posterior_file
 
 # Numbers of draws, and of outputs, that are held at once: 64 MiB of float32.
 _MAX_NUMBERS = 2**24
@@ -54,6 +55,67 @@ class WeightPosterior(abc.ABC):
             draw: Function of a number `S` that returns the next draws, a
                 `numpy` array `[S, D]`.
         """
+
+    @abc.abstractmethod
+    def contents(self):
+        """Returns what a file of it holds, besides network and likelihood.
+
+        Returns:
+            description: Dict that JSON can hold.
+            arrays: Dict of arrays.
+
+        Raises:
+            ValueError: If there is nothing to save yet.
+        """
+
+    @classmethod
+    @abc.abstractmethod
+    def from_contents(cls, network, likelihood, description, arrays):
+        """Restores what `contents` returned.
+
+        Args:
+            network: `LastLayer` or `AllLayers`.
+            likelihood: Likelihood of targets given its outputs.
+            description: Dict, with the name of the `"activation"` and the
+                `"noise_scale"` too.
+            arrays: Dict of arrays.
+
+        Returns:
+            posterior: Of this class.
+        """
+
+    def save(self, path):
+        """Saves the posterior to a file, for `load`.
+
+        Training data are not saved, nor is the model.
+
+        Args:
+            path: File; its usual ending is `.npz`.
+
+        Raises:
+            ValueError: If there is nothing to save yet, or the file cannot be
+                written.
+        """
+        posterior_file.write(path, self, type(self).__name__, *self.contents())
+
+    @classmethod
+    def load(cls, path, model):
+        """Loads what `save` saved.
+
+        Args:
+            path: File.
+            model: `keras.Model` that the posterior is of, with the weights that
+                it had.
+
+        Returns:
+            posterior: Of this class.
+
+        Raises:
+            ValueError: If the file cannot be read, or is of another model.
+        """
+        return cls.from_contents(
+            *posterior_file.read(path, cls.__name__, model)
+        )
 
     def sample(self, num_samples, seed=None):
         """Draws weights.
