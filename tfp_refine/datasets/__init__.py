@@ -19,6 +19,8 @@ from tfp_refine.datasets.rotation import rotate_images
 from tfp_refine.datasets.splits import RegressionSplit
 from tfp_refine.datasets.splits import train_test_split
 from tfp_refine.datasets.standardizer import Standardizer
+from tfp_refine.datasets.texts import TextData
+from tfp_refine.datasets.texts import load_texts
 from tfp_refine.datasets.uci import UCI_NAMES
 from tfp_refine.datasets.uci import RegressionData
 from tfp_refine.datasets.uci import load_uci
@@ -32,12 +34,14 @@ __all__ = [
     "RegressionData",
     "RegressionSplit",
     "Standardizer",
+    "TextData",
     "UCI_NAMES",
     "corrupt_images",
     "crop_and_flip",
     "flip_pixels",
     "load_class_table",
     "load_images",
+    "load_texts",
     "load_uci",
     "match_images",
     "rotate_images",

@@ -1,35 +1,11 @@
 """Loads prepared image classification sets of `tensorflow_datasets`."""
 
-import difflib
-import pathlib
-import re
-import socket
-import urllib.parse
-import urllib.request
-
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine.datasets import tfds_builder
 from tfp_refine.datasets.image_data import ImageData
 from tfp_refine.datasets.optional_import import import_optional
-
-KNOWN_NAMES = (
-    "mnist",
-    "fashion_mnist",
-    "kmnist",
-    "cifar10",
-    "cifar100",
-    "svhn_cropped",
-    "stl10",
-)
-
-_NAME = re.compile(r"\w+(/[\w.+-]+)?(:[\d.*]+)?")
-
-_GUIDANCE = (
-    "Point to a folder with prepared data sets, <data_dir>/<name>/<version>/, "
-    "with `data_dir` (in the experiments: --data_dir), or fetch the set on a "
-    "machine with network access with `download=True`."
-)
 
 _BATCH = 256
 
@@ -49,18 +25,9 @@ def load(name, data_dir=None, download=False):
         ValueError: As for `load_images`.
     """
     tfds = import_optional("tensorflow_datasets", "tfds", f"Data set {name!r}")
-    builder = _open_builder(tfds, name, data_dir)
-    # `builder.is_prepared()` would log a warning where it is not.
-    if not (pathlib.Path(builder.data_path) / "dataset_info.json").is_file():
-        if not download:
-            raise ValueError(
-                f"Data set {name!r} must be prepared in "
-                f"'{builder.data_path}'. {_GUIDANCE} Other versions found: "
-                f"{_other_versions(builder)}."
-            )
-        _prepare(tfds, builder, name)
+    builder = tfds_builder.prepared(tfds, name, data_dir, download)
     image_key, label_key = _find_features(tfds, builder, name)
-    test_split = _find_test_split(builder, name)
+    test_split = tfds_builder.find_test_split(builder, name)
     x_train, y_train = _read(tfds, builder, "train", image_key, label_key)
     x_test, y_test = _read(tfds, builder, test_split, image_key, label_key)
     label = builder.info.features[label_key]
@@ -74,91 +41,6 @@ def load(name, data_dir=None, download=False):
         # Without names, TFDS counts: "0", "1", ...
         class_names=tuple(label.names),
     )
-
-
-def _open_builder(tfds, name, data_dir):
-    # A namespace, such as `huggingface:`, would go to the network.
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ValueError(
-            "`name` must be that of a data set: 'digits', 'mnist', "
-            "'name/config' or 'name/config:1.0.0'. "
-            f"Received: name={name!r}"
-        )
-    try:
-        return tfds.builder(
-            name,
-            data_dir=None if data_dir is None else str(data_dir),
-            try_gcs=False,
-        )
-    except tfds.core.registered.DatasetNotFoundError:
-        raise ValueError(_unknown_name(tfds, name, data_dir)) from None
-    # TFDS raises errors of many kinds for a bad config, version or file.
-    except Exception as error:
-        raise ValueError(
-            f"Data set {name!r} must be one that TFDS can open. "
-            f"Received: {_shorten(error)}"
-        ) from error
-
-
-def _unknown_name(tfds, name, data_dir):
-    names = tfds.list_builders(with_community_datasets=False)
-    close = difflib.get_close_matches(name, ["digits", *names], n=3)
-    return (
-        f"`name` must be 'digits', a data set of TFDS such as "
-        f"{', '.join(KNOWN_NAMES)}, or one prepared in `data_dir`. "
-        f"Received: name={name!r}, data_dir={data_dir and str(data_dir)!r}"
-        + (f". Did you mean {' or '.join(map(repr, close))}?" if close else "")
-    )
-
-
-def _other_versions(builder):
-    """Names what is prepared of the set in another version or config."""
-    for root in pathlib.Path(builder.data_path).parents:
-        if root.name == builder.name:
-            found = sorted(
-                path.parent.relative_to(root).as_posix()
-                for path in root.rglob("dataset_info.json")
-            )
-            return ", ".join(found) or "none"
-    return "none"
-
-
-def _prepare(tfds, builder, name):
-    """Downloads and prepares a set."""
-    _check_network(builder, name)
-    try:
-        builder.download_and_prepare(
-            download_config=tfds.download.DownloadConfig(try_download_gcs=False)
-        )
-    # The network, the disk, the server and a missing package for this set
-    # all fail in their own ways.
-    except Exception as error:
-        raise ValueError(
-            f"Data set {name!r} must be downloaded to '{builder.data_path}', "
-            f"which failed. {_GUIDANCE} Received: {_shorten(error)}"
-        ) from error
-
-
-def _check_network(builder, name):
-    """Fails at once where TFDS would retry for minutes, without a network."""
-    hosts = {
-        urllib.parse.urlsplit(url).hostname for url in builder.url_infos or ()
-    } - {None}
-    # A proxy resolves names itself.
-    if not hosts or urllib.request.getproxies():
-        return
-    failures = []
-    for host in sorted(hosts):
-        try:
-            socket.getaddrinfo(host, None)
-        except OSError as error:
-            failures.append(f"{host}: {error}")
-    if len(failures) == len(hosts):
-        raise ValueError(
-            f"Data set {name!r} must be downloaded to '{builder.data_path}', "
-            f"for which there is no network. {_GUIDANCE} "
-            f"Received: {'; '.join(failures)}"
-        )
 
 
 def _find_features(tfds, builder, name):
@@ -184,17 +66,6 @@ def _find_features(tfds, builder, name):
             f"labels {keys[1]} among the features {sorted(features)}"
         )
     return keys[0][0], keys[1][0]
-
-
-def _find_test_split(builder, name):
-    splits = sorted(builder.info.splits)
-    test = next((s for s in ("test", "validation") if s in splits), None)
-    if "train" not in splits or test is None:
-        raise ValueError(
-            f"Data set {name!r} must have the splits 'train' and 'test' (or "
-            f"'validation'). Received: {', '.join(map(repr, splits)) or 'none'}"
-        )
-    return test
 
 
 def _read(tfds, builder, split, image_key, label_key):
@@ -227,17 +98,11 @@ def _read(tfds, builder, split, image_key, label_key):
         if "Cannot batch" in error.message:
             raise ValueError(
                 f"{where} must have images of one size. "
-                f"Received: {_shorten(error)}"
+                f"Received: {tfds_builder.shorten(error)}"
             ) from error
         raise ValueError(
             f"{where} must have whole files in '{builder.data_path}'. "
             f"Received, after {start} of {num_examples} examples: "
-            f"{_shorten(error)}"
+            f"{tfds_builder.shorten(error)}"
         ) from error
     return images, labels
-
-
-def _shorten(error):
-    """Shortens an error: some go on for pages."""
-    text = " ".join(re.sub(r"\{\{.*?\}\}", "", str(error)).split())
-    return f"{type(error).__name__}: {text[:300]}"

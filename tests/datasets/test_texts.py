@@ -1,0 +1,150 @@
+import codecs
+import json
+import pickle
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from sklearn.utils import Bunch
+
+from tfp_refine import datasets
+
+tfds = pytest.importorskip("tensorflow_datasets")
+
+TEXTS = ["a red fox", "two blue fish", "grüner Tee", "black\nice"]
+
+
+def write_folder(root, test_class="animal"):
+    for split, kind, text in (
+        ("train", "animal", TEXTS[0]),
+        ("train", "weather", TEXTS[3]),
+        ("train", "animal", TEXTS[1]),
+        ("test", test_class, TEXTS[2]),
+    ):
+        folder = root / "mine" / split / kind
+        folder.mkdir(parents=True, exist_ok=True)
+        number = len([*folder.iterdir()])
+        (folder / f"{number}.txt").write_text(text, encoding="utf-8")
+
+
+def test_a_folder_has_a_file_for_each_text(tmp_path):
+    write_folder(tmp_path)
+    data = datasets.load_texts("mine", tmp_path)
+    assert data.name == "mine"
+    assert data.class_names == ("animal", "weather")
+    assert [*data.x_train] == [TEXTS[0], TEXTS[1], TEXTS[3]]
+    assert [*data.y_train] == [0, 0, 1]
+    assert [*data.x_test] == [TEXTS[2]]
+    assert [*data.y_test] == [0]
+    assert data.y_test.dtype == np.int32
+
+
+def test_classes_of_the_test_that_are_not_trained_on_are_refused(tmp_path):
+    write_folder(tmp_path, test_class="tea")
+    with pytest.raises(ValueError, match="animal, weather.*Received: tea"):
+        datasets.load_texts("mine", tmp_path)
+
+
+def test_a_folder_without_test_texts_is_refused(tmp_path):
+    write_folder(tmp_path)
+    (tmp_path / "mine" / "test" / "animal" / "0.txt").unlink()
+    with pytest.raises(ValueError, match="3 and 0 texts of 2 classes"):
+        datasets.load_texts("mine", tmp_path)
+
+
+def write_tfds(data_dir, features, supervised=None):
+    def examples(rows):
+        for row in range(rows):
+            yield {
+                key: (
+                    TEXTS[row]
+                    if isinstance(feature, tfds.features.Text)
+                    else row % feature.num_classes
+                )
+                for key, feature in features.items()
+            }
+
+    def dataset(rows):
+        return tf.data.Dataset.from_generator(
+            lambda: examples(rows),
+            output_signature={
+                key: tf.TensorSpec(
+                    [],
+                    tf.string
+                    if isinstance(feature, tfds.features.Text)
+                    else tf.int64,
+                )
+                for key, feature in features.items()
+            },
+        )
+
+    tfds.dataset_builders.store_as_tfds_dataset(
+        name="toy_texts",
+        version="1.0.0",
+        data_dir=data_dir,
+        split_datasets={"train": dataset(4), "test": dataset(2)},
+        features=tfds.features.FeaturesDict(features),
+        disable_shuffling=True,
+    )
+    if supervised is not None:
+        path = data_dir / "toy_texts" / "1.0.0" / "dataset_info.json"
+        items = [{"featureKey": key} for key in supervised]
+        info = json.loads(path.read_text())
+        info["supervisedKeys"] = {"tuple": {"items": items}}
+        path.write_text(json.dumps(info))
+    return data_dir
+
+
+COARSE = tfds.features.ClassLabel(names=["ABBR", "DESC"])
+FINE = tfds.features.ClassLabel(names=["a", "b", "c"])
+
+
+@pytest.mark.parametrize(
+    ("supervised", "names"),
+    [(None, ("ABBR", "DESC")), (("text", "fine"), ("a", "b", "c"))],
+)
+def test_a_prepared_set_has_the_documented_or_the_coarsest_label(
+    tmp_path, supervised, names
+):
+    write_tfds(
+        tmp_path,
+        {"text": tfds.features.Text(), "fine": FINE, "coarse": COARSE},
+        supervised,
+    )
+    data = datasets.load_texts("toy_texts", tmp_path)
+    assert data.class_names == names
+    assert [*data.x_train] == TEXTS
+    assert [*data.y_train] == [row % len(names) for row in range(4)]
+    assert [*data.x_test] == TEXTS[:2]
+
+
+def test_a_set_without_a_text_is_refused(tmp_path):
+    write_tfds(tmp_path, {"label": COARSE})
+    with pytest.raises(ValueError, match=r"one text and a class .* texts \[\]"):
+        datasets.load_texts("toy_texts", tmp_path)
+
+
+def test_newsgroups_are_read_as_scikit_learn_stores_them(tmp_path):
+    groups = ["alt.atheism", "sci.med"]
+    parts = {
+        split: Bunch(
+            data=[f"From: me\n\n{text}" for text in TEXTS[:rows]],
+            target=np.arange(rows) % 2,
+            target_names=groups,
+            filenames=np.array([str(row) for row in range(rows)]),
+        )
+        for split, rows in (("train", 4), ("test", 2))
+    }
+    (tmp_path / "20news-bydate_py3.pkz").write_bytes(
+        codecs.encode(pickle.dumps(parts), "zlib_codec")
+    )
+    data = datasets.load_texts("20newsgroups", tmp_path)
+    assert data.class_names == tuple(groups)
+    assert [*data.x_train] == TEXTS
+    assert [*data.y_test] == [0, 1]
+
+
+@pytest.mark.parametrize("name", ["20newsgroups", "trec", "mine", ".."])
+def test_sets_that_are_not_there_are_explained(tmp_path, name):
+    with pytest.raises(ValueError, match="data_dir|name"):
+        datasets.load_texts(name, tmp_path)

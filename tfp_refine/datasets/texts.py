@@ -1,0 +1,141 @@
+"""Loads text classification data sets."""
+
+import os
+import pathlib
+from typing import NamedTuple
+
+import numpy as np
+
+from tfp_refine.datasets import tfds_texts
+
+_NEWSGROUPS = "20newsgroups"
+_SPLITS = ("train", "test")
+
+
+class TextData(NamedTuple):
+    """A text classification data set.
+
+    Attributes:
+        name: Its name.
+        x_train: Texts, array of strings, `[N]`.
+        y_train: Numbers of the classes, int32, `[N]`.
+        x_test: Texts, array of strings, `[N_test]`.
+        y_test: Numbers of the classes, int32, `[N_test]`.
+        class_names: The classes, in the order of their numbers.
+    """
+
+    name: str
+    x_train: np.ndarray
+    y_train: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+    class_names: tuple[str, ...]
+
+
+def load_texts(
+    name: str,
+    data_dir: str | os.PathLike | None = None,
+    download: bool = False,
+) -> TextData:
+    """Loads a text classification data set.
+
+    `"20newsgroups"` is read through scikit-learn, without headers, footers and
+    quotes. A folder `<data_dir>/<name>` with a file for each text,
+    `{train,test}/<class>/<file>.txt`, is read as it is; that is the layout of
+    `keras.utils.text_dataset_from_directory`. Any other name is that of a data
+    set in `tensorflow_datasets` with a text and a class label, such as `trec`
+    or `ag_news_subset`; of several labels, the one that is documented as the
+    target, else that with the fewest classes.
+
+    Args:
+        name: Name of the data set.
+        data_dir: Folder with data sets; `None` for the defaults of scikit-learn
+            and TFDS.
+        download: Whether to download a set that is not there. Otherwise nothing
+            is read from the network.
+
+    Returns:
+        data: `TextData`.
+
+    Raises:
+        ValueError: If there is no such set (and it may not or cannot be
+            downloaded), it is no text classification, or a class of the test
+            texts is not among those of the training texts.
+    """
+    if name == _NEWSGROUPS:
+        return _load_newsgroups(data_dir, download)
+    if (
+        data_dir is not None
+        and (pathlib.Path(data_dir) / name / "train").is_dir()
+    ):
+        return _load_folder(name, pathlib.Path(data_dir) / name)
+    x_train, y_train, x_test, y_test, names = tfds_texts.load(
+        name, data_dir, download
+    )
+    return _text_data(name, (x_train, y_train), (x_test, y_test), names)
+
+
+def _text_data(name, train, test, class_names):
+    if not (len(train[0]) and len(test[0])) or len(class_names) < 2:
+        raise ValueError(
+            f"Data set {name!r} must hold training and test texts of two "
+            f"classes or more. Received: {len(train[0])} and {len(test[0])} "
+            f"texts of {len(class_names)} classes"
+        )
+    arrays = [
+        np.asarray(values, dtype)
+        for part in (train, test)
+        for values, dtype in zip(part, (object, np.int32), strict=True)
+    ]
+    return TextData(name, *arrays, tuple(class_names))
+
+
+def _load_folder(name, root):
+    """Reads `{train,test}/<class>/<file>.txt`."""
+    class_names = sorted(
+        path.name for path in (root / "train").iterdir() if path.is_dir()
+    )
+    parts = []
+    for split in _SPLITS:
+        texts, labels = [], []
+        for path in sorted((root / split).glob("*/*.txt")):
+            if path.parent.name not in class_names:
+                raise ValueError(
+                    f"Classes of '{root / 'test'}' must be those of "
+                    f"'{root / 'train'}': {', '.join(class_names)}. Received: "
+                    f"{path.parent.name}"
+                )
+            texts.append(path.read_text(encoding="utf-8", errors="replace"))
+            labels.append(class_names.index(path.parent.name))
+        parts.append((texts, labels))
+    return _text_data(name, *parts, class_names)
+
+
+def _load_newsgroups(data_dir, download):
+    # Half a second, which only this set should cost.
+    from sklearn import datasets
+
+    def load(split):
+        return datasets.fetch_20newsgroups(
+            data_home=None if data_dir is None else str(data_dir),
+            subset=split,
+            remove=("headers", "footers", "quotes"),
+            shuffle=False,
+            download_if_missing=download,
+        )
+
+    try:
+        train, test = (load(split) for split in _SPLITS)
+    except OSError as error:
+        raise ValueError(
+            f"Data set {_NEWSGROUPS!r} must be in `data_dir` (in the "
+            "experiments: --data_dir), as scikit-learn stores it, or be "
+            "fetched with network access and `download=True`. "
+            f"Received: {error}"
+        ) from error
+    return _text_data(
+        _NEWSGROUPS,
+        (train.data, train.target),
+        (test.data, test.target),
+        train.target_names,
+    )
