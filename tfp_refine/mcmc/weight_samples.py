@@ -1,5 +1,7 @@
 """Samples of the weights of a trained network."""
 
+import functools
+
 import numpy as np
 import tensorflow_probability as tfp
 
@@ -47,17 +49,28 @@ class WeightSamples(posteriors.WeightPosterior):
         self.theta = theta
         self.num_divergences = num_divergences
         self.mean_leapfrogs = mean_leapfrogs
-        # In float64: variances within chains and of their means are compared.
-        exact = np.asarray(theta, np.float64)
-        self.r_hat = tfp.mcmc.potential_scale_reduction(
-            exact, independent_chain_ndims=1, split_chains=True
+
+    @functools.cached_property
+    def r_hat(self):
+        """Potential scale reduction of each weight, `[D]`."""
+        return tfp.mcmc.potential_scale_reduction(
+            self._exact(), independent_chain_ndims=1, split_chains=True
         ).numpy()
+
+    @functools.cached_property
+    def effective_sample_size(self):
+        """Number of independent samples worth as much, `[D]`."""
+        exact = self._exact()
         is_single = exact.shape[1] == 1
-        self.effective_sample_size = tfp.mcmc.effective_sample_size(
+        return tfp.mcmc.effective_sample_size(
             exact[:, 0] if is_single else exact,
             filter_beyond_positive_pairs=True,
             cross_chain_dims=None if is_single else 1,
         ).numpy()
+
+    def _exact(self):
+        # In float64: variances within chains and of their means are compared.
+        return np.asarray(self.theta, np.float64)
 
     def _sampler(self, seed):
         """Draws without replacement, until all have been; then again."""
