@@ -7,13 +7,17 @@ from tfp_refine.plotting.depth_sweep import depth_sweep
 from tfp_refine.plotting.elbo_staircase import elbo_staircase
 from tfp_refine.plotting.entropy_cdf import entropy_cdf
 from tfp_refine.plotting.entropy_histogram import entropy_histogram
+from tfp_refine.plotting.flow_length import flow_length
+from tfp_refine.plotting.integration_errors import integration_errors
 from tfp_refine.plotting.learning_curves import learning_curves
 from tfp_refine.plotting.memorization import memorization
+from tfp_refine.plotting.posterior_contours import posterior_contours
 from tfp_refine.plotting.posterior_scatter import posterior_scatter
 from tfp_refine.plotting.predictive_bands import predictive_bands
 from tfp_refine.plotting.pruning_curve import pruning_curve
 from tfp_refine.plotting.reliability_diagram import reliability_diagram
 from tfp_refine.plotting.rotated_digit import rotated_digit
+from tfp_refine.plotting.shift_curves import shift_curves
 
 __all__ = [
     "attack_curves",
@@ -23,11 +27,15 @@ __all__ = [
     "elbo_staircase",
     "entropy_cdf",
     "entropy_histogram",
+    "flow_length",
+    "integration_errors",
     "learning_curves",
     "memorization",
+    "posterior_contours",
     "posterior_scatter",
     "predictive_bands",
     "pruning_curve",
     "reliability_diagram",
     "rotated_digit",
+    "shift_curves",
 ]
