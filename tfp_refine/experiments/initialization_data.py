@@ -9,6 +9,7 @@ from tfp_refine import datasets
 from tfp_refine import losses
 from tfp_refine import metrics
 from tfp_refine import prediction
+from tfp_refine.experiments import class_table_split
 from tfp_refine.experiments import other_images
 from tfp_refine.experiments import record
 
@@ -142,7 +143,13 @@ class Source:
                 datasets.train_test_split(data, number, seed=FLAGS.seed)
             )
         if FLAGS.kind == "classification":
-            return _split_table(data, number)
+            split = class_table_split.split(data, number, FLAGS.seed)
+            return Classification(
+                (split.x_train, data.labels[split.train_index]),
+                (split.x_test, data.labels[split.test_index]),
+                None,
+                len(data.class_names),
+            )
         images = datasets.standardized_images(data, seed=FLAGS.seed)
         return Classification(
             (images.x_train, images.y_train),
@@ -150,23 +157,6 @@ class Source:
             self._unseen,
             data.num_classes,
         )
-
-
-def _split_table(table, number):
-    """Splits a `ClassTable` as regression data are split."""
-    split = datasets.train_test_split(
-        datasets.RegressionData(
-            table.name, table.features, table.labels[:, np.newaxis]
-        ),
-        number,
-        seed=FLAGS.seed,
-    )
-    return Classification(
-        (split.x_train, table.labels[split.train_index]),
-        (split.x_test, table.labels[split.test_index]),
-        None,
-        len(table.class_names),
-    )
 
 
 def _unseen_images(data, scaler):

@@ -1,0 +1,179 @@
+"""The posteriors that are compared: each is made once, and kept in a file."""
+
+import functools
+
+import numpy as np
+from absl import flags
+from absl import logging
+
+from tfp_refine import baselines
+from tfp_refine import laplace
+from tfp_refine import mcmc
+from tfp_refine import stateless
+from tfp_refine.experiments import laplace_flags
+
+FLAGS = flags.FLAGS
+# Random streams, each with a number of its own below the seed.
+_REFINEMENT, _NUTS, _ELBO, _TUNING = range(10, 14)
+_ELBO_DRAWS = 100
+
+
+class Posteriors:
+    """Posteriors of the weights of one trained model.
+
+    Args:
+        model: Trained `keras.Model`.
+        data: `laplace_data.Data`.
+        folder: `record.Folder`.
+    """
+
+    def __init__(self, model, data, folder):
+        self._model, self._data, self._folder = model, data, folder
+
+    def get(self, system):
+        """Makes or loads a posterior.
+
+        Args:
+            system: Name of a system.
+
+        Returns:
+            posterior: What has a method `predict`.
+            about: Dict of floats: `"seconds"` that it took, and what is to be
+                said of it.
+        """
+        method, length = laplace_flags.split(system)
+        if method == "map":
+            return baselines.TemperatureScaling(self._model), {}
+        name = laplace_flags.record_name("posteriors", system)
+        path = self._folder.path / f"{name}.npz"
+        make = {
+            "temperature": self._make_temperature,
+            "laplace": self._make_laplace,
+            "refined": functools.partial(self._make_flow, "laplace", length),
+            "from_scratch": functools.partial(
+                self._make_flow, "standard_normal", length
+            ),
+            "nuts": self._make_nuts,
+        }[method]
+        if method not in ("temperature", "laplace"):
+            self.laplace.check_data()  # not in the time of others
+
+        def compute():
+            logging.info("%s", system)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            posterior, about = make()
+            posterior.save(path)
+            return about
+
+        about = self._folder.once(name, compute)
+        kinds = {
+            "temperature": baselines.TemperatureScaling,
+            "laplace": _laplace_class(),
+            "nuts": mcmc.WeightSamples,
+        }
+        kind = kinds.get(method, laplace.FlowPosterior)
+        return kind.load(path, self._model), about
+
+    @functools.cached_property
+    def laplace(self):
+        """Laplace's approximation, with its training data."""
+        posterior, _ = self.get("laplace")
+        return posterior.set_data(*self._data.train)
+
+    def elbo(self, posterior):
+        """Estimates a posterior's bound.
+
+        Args:
+            posterior: `Laplace` or `FlowPosterior`.
+
+        Returns:
+            about: Dict with the `"elbo"`, nats, and its
+                `"elbo_standard_error"`.
+        """
+        posterior.inputs = self.laplace.inputs
+        posterior.targets = self.laplace.targets
+        draws = posterior.elbo(
+            _ELBO_DRAWS, seed=stateless.seeds.key(FLAGS.seed, _ELBO)
+        )
+        error = np.std(draws, ddof=1) / np.sqrt(len(draws))
+        return {
+            "elbo": float(np.mean(draws)),
+            "elbo_standard_error": float(error),
+        }
+
+    def _make_temperature(self):
+        scaled = baselines.TemperatureScaling(self._model)
+        scaled.fit(*self._data.validation)
+        return scaled, {"temperature": scaled.temperature}
+
+    def _make_laplace(self):
+        verbose = int(FLAGS.progress)
+        posterior = _laplace_class()(
+            self._model, "classification", **_options()
+        )
+        posterior.fit(*self._data.train, verbose=verbose)
+        rule = laplace_flags.prior_precision()
+        if rule in laplace_flags.RULES:
+            posterior.optimize_prior_precision(
+                rule,
+                validation_data=self._data.validation,
+                seed=stateless.seeds.key(FLAGS.seed, _TUNING),
+                verbose=verbose,
+            )
+        else:
+            posterior.prior_precision = rule
+        return posterior, {
+            "prior_precision": posterior.prior_precision,
+            "log_marginal_likelihood": posterior.log_marginal_likelihood(),
+        }
+
+    def _make_flow(self, base, length):
+        refined = self.laplace.refine(
+            flow_length=length,
+            base=base,
+            seed=stateless.seeds.key(FLAGS.seed, _REFINEMENT),
+            **laplace_flags.refinement_options(),
+        )
+        return refined, {"num_params": float(num_params(refined))}
+
+    def _make_nuts(self):
+        samples = mcmc.nuts(
+            self.laplace,
+            seed=stateless.seeds.key(FLAGS.seed, _NUTS),
+            **laplace_flags.nuts_options(),
+        )
+        return samples, diagnostics(samples)
+
+
+def num_params(refined):
+    """Returns the number of parameters of a refined posterior's flows."""
+    return sum(np.size(value) for value in refined.params.values())
+
+
+def diagnostics(samples):
+    """Returns how far samples can be trusted.
+
+    Args:
+        samples: `mcmc.WeightSamples`.
+
+    Returns:
+        about: Dict of floats.
+    """
+    return {
+        "max_r_hat": float(np.max(samples.r_hat)),
+        "min_effective_sample_size": float(
+            np.min(samples.effective_sample_size)
+        ),
+        "num_divergences": float(samples.num_divergences),
+        "mean_leapfrogs": float(samples.mean_leapfrogs),
+    }
+
+
+def _laplace_class():
+    if FLAGS.layers == "all":
+        return laplace.DiagonalLaplace
+    return laplace.LastLayerLaplace
+
+
+def _options():
+    return {} if FLAGS.layers == "all" else {"hessian": FLAGS.hessian}
