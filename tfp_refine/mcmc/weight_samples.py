@@ -3,6 +3,7 @@
 import functools
 
 import numpy as np
+import tensorflow as tf
 import tensorflow_probability as tfp
 
 from tfp_refine import posteriors
@@ -62,11 +63,17 @@ class WeightSamples(posteriors.WeightPosterior):
         """Number of independent samples worth as much, `[D]`."""
         exact = self._exact()
         is_single = exact.shape[1] == 1
-        return tfp.mcmc.effective_sample_size(
-            exact[:, 0] if is_single else exact,
-            filter_beyond_positive_pairs=True,
-            cross_chain_dims=None if is_single else 1,
-        ).numpy()
+        logger = tf.get_logger()
+        level = logger.level
+        logger.setLevel("ERROR")  # not that imaginary parts, of 0, are lost
+        try:
+            return tfp.mcmc.effective_sample_size(
+                exact[:, 0] if is_single else exact,
+                filter_beyond_positive_pairs=True,
+                cross_chain_dims=None if is_single else 1,
+            ).numpy()
+        finally:
+            logger.setLevel(level)
 
     def _exact(self):
         # In float64: variances within chains and of their means are compared.
