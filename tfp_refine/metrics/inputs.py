@@ -2,6 +2,8 @@
 
 from keras import ops
 
+from tfp_refine.math import gaussian
+
 # Loose enough for float16 outputs, tight enough to notice logits.
 _SUM_TOLERANCE = 1e-3
 
@@ -198,6 +200,40 @@ def as_targets(y_true, loc):
             f"Received: shape {shape}"
         )
     return targets
+
+
+def as_gaussian_draws(y_true, loc, scale):
+    """Converts regression targets and Gaussian predictions to one shape.
+
+    Args:
+        y_true: Targets, `[N, D]`, or `[N]` if `D` is 1.
+        loc: Mean of each draw, `[S, N, D]`, or of one Gaussian, `[N, D]`.
+        scale: Standard deviation, positive, broadcastable to `loc`.
+
+    Returns:
+        targets: Finite float64 tensor, `[N, D]`.
+        draws: `Gaussian`, finite float64 tensors `[S, N, D]`.
+
+    Raises:
+        ValueError: If shapes do not fit, `scale` is not positive, or values
+            are not finite.
+    """
+    loc_shape = as_array("loc", loc).shape
+    scale = as_array("scale", scale)
+    axes = zip(reversed(scale.shape), reversed(loc_shape), strict=False)
+    if len(scale.shape) > len(loc_shape) or any(
+        size not in (1, loc_size) for size, loc_size in axes
+    ):
+        raise ValueError(
+            f"`scale` must be broadcastable to the shape of `loc`, "
+            f"{tuple(loc_shape)}. Received: shape {tuple(scale.shape)}"
+        )
+    low = float(ops.min(scale))
+    if low <= 0.0:
+        raise ValueError(f"`scale` must be positive. Received: {low}")
+    loc = as_draws("loc", loc)
+    scale = ops.broadcast_to(scale, loc.shape)
+    return as_targets(y_true, loc), gaussian.Gaussian(loc, scale)
 
 
 def _from_one_hot(rows):
