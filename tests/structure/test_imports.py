@@ -10,7 +10,7 @@ LEVEL_1 = {
     "bijectors": {"math"},
     "layers": {"arguments", "math", "regularizers"},
     "losses": {"arguments", "math"},
-    "metrics": {"math"},
+    "metrics": {"arguments", "math"},
     "regularizers": {"arguments", "math"},
     "posteriors": {"arguments", "math", "metrics", "stateless"},
     "stateless": {"arguments", "math"},

@@ -1,11 +1,11 @@
 """Calibration: how often predictions of each confidence are right."""
 
-import numbers
 from typing import NamedTuple
 
 import numpy as np
 from keras import ops
 
+from tfp_refine import arguments
 from tfp_refine.metrics import inputs
 
 
@@ -53,15 +53,7 @@ def calibration_bins(y_true, probs, num_bins=15, from_logits=False):
     Reference:
         - [Guo et al., 2017](https://arxiv.org/abs/1706.04599)
     """
-    if (
-        not isinstance(num_bins, numbers.Integral)
-        or isinstance(num_bins, bool)
-        or num_bins < 1
-    ):
-        raise ValueError(
-            "`num_bins` must be a positive integer. "
-            f"Received: num_bins={num_bins!r}"
-        )
+    arguments.positive_integer("num_bins", num_bins)
     probs = inputs.as_averaged_probabilities("probs", probs, from_logits)
     labels = inputs.as_labels(y_true, *probs.shape)
     probs, labels = map(ops.convert_to_numpy, (probs, labels))
