@@ -5,9 +5,9 @@ import inspect
 import keras
 
 from tfp_refine import stateless
-from tfp_refine.refinement import checkpoint as checkpoint_lib
 from tfp_refine.refinement import plan as plan_lib
 from tfp_refine.refinement import refine as refine_lib
+from tfp_refine.stateless import checkpoint as checkpoint_lib
 
 
 class RefinementCallback(keras.callbacks.Callback):

@@ -6,13 +6,13 @@ import keras
 import numpy as np
 
 from tfp_refine import stateless
-from tfp_refine.refinement import checkpoint as checkpoint_lib
 from tfp_refine.refinement import ensemble as ensemble_lib
 from tfp_refine.refinement import mapping as mapping_lib
 from tfp_refine.refinement import problem as problem_lib
 from tfp_refine.refinement import progress as progress_lib
 from tfp_refine.refinement import run as run_lib
 from tfp_refine.refinement import settings as settings_lib
+from tfp_refine.stateless import checkpoint as checkpoint_lib
 
 
 class Plan:
@@ -98,7 +98,7 @@ class Plan:
     def _open_checkpoint(self, directory):
         problem = self._problem
         fingerprint = checkpoint_lib.fingerprint(
-            self._settings,
+            self._settings._asdict(),
             {
                 "x": problem.data[0],
                 "y": problem.data[1],
@@ -112,7 +112,7 @@ class Plan:
         fingerprint["likelihood"] = [
             f"{value:.3e}" for value in problem.head_nll.ravel()
         ]
-        return checkpoint_lib.Checkpoint(directory, fingerprint)
+        return checkpoint_lib.Checkpoint(directory, "refinement", fingerprint)
 
     def _ensemble(self, progress):
         members, elbo = self._settings.members, progress.elbo_final

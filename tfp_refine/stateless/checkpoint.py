@@ -1,4 +1,4 @@
-"""A file that a refinement can continue from."""
+"""A file that long work can continue from."""
 
 import hashlib
 import json
@@ -10,7 +10,6 @@ import numpy as np
 
 from tfp_refine.stateless import array_file
 
-_FILE = "refinement.npz"
 _FINGERPRINT = "fingerprint"
 
 
@@ -19,14 +18,16 @@ class Checkpoint:
 
     Args:
         directory: Folder of the file; created if it does not exist.
+        name: What is saved, such as "refinement"; the name of the file.
         fingerprint: Dict of what must be equal for the file to be usable.
 
     Raises:
         ValueError: If the folder cannot be written.
     """
 
-    def __init__(self, directory, fingerprint):
-        self._path = check_folder(directory) / _FILE
+    def __init__(self, directory, name, fingerprint):
+        self._path = check_folder(directory) / f"{name}.npz"
+        self._name = name.replace("_", " ")
         self._fingerprint = fingerprint
 
     def save(self, arrays):
@@ -43,7 +44,7 @@ class Checkpoint:
             arrays: Dict of arrays, or `None` if there is no file yet.
 
         Raises:
-            ValueError: If the file is of another refinement, or damaged.
+            ValueError: If the file is of other work, or damaged.
         """
         if not self._path.exists():
             return None
@@ -61,7 +62,7 @@ class Checkpoint:
         ]
         if differences:
             raise ValueError(
-                f"The checkpoint '{self._path}' is of another refinement; "
+                f"The checkpoint '{self._path}' is of another {self._name}; "
                 "remove it, or choose another `checkpoint_dir`. They differ "
                 f"in {'; '.join(differences)}. (A tf.data.Dataset must yield "
                 "its examples in the same order each time.)"
@@ -94,16 +95,16 @@ def check_folder(directory):
 
 
 def fingerprint(settings, arrays):
-    """Describes a refinement: its settings, and digests of its arrays.
+    """Describes work: its settings, and digests of its arrays.
 
     Args:
-        settings: `Settings`.
+        settings: Dict that JSON can hold.
         arrays: Dict of arrays, or nested structures of them.
 
     Returns:
         fingerprint: Dict that JSON can hold.
     """
-    described = json.loads(json.dumps(settings._asdict()))
+    described = json.loads(json.dumps(settings))
     for name, value in arrays.items():
         digest = hashlib.sha256()
         for leaf in keras.tree.flatten(value):
