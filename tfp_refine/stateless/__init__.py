@@ -5,6 +5,7 @@ from tfp_refine.stateless import arrays
 from tfp_refine.stateless import example_loss
 from tfp_refine.stateless import seeds
 from tfp_refine.stateless.forward import Forward
+from tfp_refine.stateless.model_weights import ModelWeights
 from tfp_refine.stateless.predictor import Predictor
 from tfp_refine.stateless.program import Program
 from tfp_refine.stateless.weight_layout import WeightLayout
@@ -12,6 +13,7 @@ from tfp_refine.stateless.weight_layout import variational_weights
 
 __all__ = [
     "Forward",
+    "ModelWeights",
     "Predictor",
     "Program",
     "WeightLayout",

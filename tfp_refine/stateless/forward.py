@@ -72,7 +72,7 @@ class Forward:
             for variable, (row, index) in self._places.items():
                 values[variable] = split[row][index]
         states = [v for v in model.variables if seeds.is_generator_state(v)]
-        values.update(_generator_states(states, key, call_index))
+        values.update(seeds.generator_states(states, key, call_index))
 
         def current(variable):
             # Metrics have no part in the outputs.
@@ -87,18 +87,3 @@ class Forward:
                 **self._arguments,
             )
         return outputs
-
-
-def _generator_states(variables, key, call_index):
-    """Draws the state of each generator from the stream of this call."""
-    if not variables:
-        return {}
-    seed = tf.stack([tf.cast(key, tf.int64), tf.cast(call_index, tf.int64)])
-    states = tf.random.stateless_uniform(
-        [len(variables), 2], seed, minval=None, maxval=None, dtype=tf.int32
-    )
-    states = tf.unstack(tf.cast(states, variables[0].dtype))
-    return {
-        id(variable): state
-        for variable, state in zip(variables, states, strict=True)
-    }

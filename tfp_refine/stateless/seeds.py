@@ -1,6 +1,7 @@
 """Keys of independent random streams, all derived from one seed."""
 
 import numpy as np
+import tensorflow as tf
 
 # Keras folds seeds modulo the largest int32 less one.
 _MODULUS = 2**31 - 2
@@ -61,3 +62,27 @@ def reseed(model, seed):
     states = [v for v in model.variables if is_generator_state(v)]
     for index, state in enumerate(states):
         state.assign([key(seed, index), 0])
+
+
+def generator_states(variables, key, call_index):
+    """Draws the state of each random generator from the stream of a call.
+
+    Args:
+        variables: States of generators, as the model has them.
+        key: Integer scalar, of the random stream.
+        call_index: Integer scalar, of the call.
+
+    Returns:
+        states: Dict from the `id` of a variable to a tensor of its shape.
+    """
+    if not variables:
+        return {}
+    seed = tf.stack([tf.cast(key, tf.int64), tf.cast(call_index, tf.int64)])
+    states = tf.random.stateless_uniform(
+        [len(variables), 2], seed, minval=None, maxval=None, dtype=tf.int32
+    )
+    states = tf.unstack(tf.cast(states, variables[0].dtype))
+    return {
+        id(variable): state
+        for variable, state in zip(variables, states, strict=True)
+    }
