@@ -1,17 +1,14 @@
 """Training of all members of an ensemble, in one compiled program."""
 
-import math
 import os
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from tfp_refine import stateless
-from tfp_refine.math import adam
 
 # Random streams of a member, below the seed.
 _SHUFFLE, _NOISE, _RESAMPLE = range(3)
-DECAYS = ("constant", "linear", "cosine")
 
 
 class Schedule(NamedTuple):
@@ -20,22 +17,29 @@ class Schedule(NamedTuple):
     Attributes:
         steps: Optimization steps.
         batch_size: Examples in a step.
-        learning_rate: Adam's at the first step.
-        learning_rate_decay: One of `DECAYS`, to 0 at the end.
+        learning_rate: Function of the number of a step, an integer scalar, to
+            a scalar.
+        optimizer: `optimizers.Adam` or `optimizers.Momentum`.
     """
 
     steps: int
     batch_size: int
-    learning_rate: float
-    learning_rate_decay: str
+    learning_rate: object
+    optimizer: object
 
 
 class MemberState(NamedTuple):
-    """What training changes of members, stacked, `[M, ...]`."""
+    """What training changes of members, stacked, `[M, ...]`.
+
+    Attributes:
+        params: Trainable weights, `[M, P]`.
+        others: Other weights, `[M, V]`.
+        optimizer: State of the optimizer, tensors `[M, P]`.
+    """
 
     params: tf.Tensor
     others: tf.Tensor
-    moments: adam.AdamState
+    optimizer: tuple
 
 
 class MemberTraining:
@@ -161,14 +165,16 @@ class MemberTraining:
                 )
                 nll = 0.5 * (nll + other_nll)
             loss = nll + penalty
-        params, moments = adam.step(
+        schedule = self._schedule
+        params, optimizer = schedule.optimizer.step(
             params,
             tape.gradient(loss, params),
-            state.moments,
+            state.optimizer,
             number,
-            self._learning_rate(number),
+            tf.cast(schedule.learning_rate(number), params.dtype),
+            key,
         )
-        return MemberState(params, others, moments), loss
+        return MemberState(params, others, optimizer), loss
 
     def _perturbed(self, x, y, state, key, number):
         """Moves inputs where the loss rises (fast gradient sign)."""
@@ -190,16 +196,6 @@ class MemberTraining:
             )
         )
         return tf.cast(nll, params.dtype), others, penalty
-
-    def _learning_rate(self, number):
-        schedule = self._schedule
-        progress = tf.cast(number, tf.float32) / schedule.steps
-        factor = {
-            "constant": lambda: tf.ones([]),
-            "linear": lambda: 1.0 - progress,
-            "cosine": lambda: 0.5 * (1.0 + tf.cos(math.pi * progress)),
-        }[schedule.learning_rate_decay]()
-        return schedule.learning_rate * factor
 
 
 def _pair(key, number):

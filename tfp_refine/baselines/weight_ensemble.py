@@ -1,16 +1,11 @@
 """A Keras model with several sets of weights."""
 
-import json
-import pathlib
-
 import numpy as np
 import tensorflow as tf
 
 from tfp_refine import arguments
 from tfp_refine import stateless
-from tfp_refine.stateless import array_file
-
-_FORMAT = 1
+from tfp_refine.baselines import ensemble_file
 
 
 class WeightEnsemble:
@@ -41,6 +36,11 @@ class WeightEnsemble:
             self._forward,
             lambda x: stateless.arrays.check_fits(model, x),
         )
+
+    @property
+    def model(self):
+        """The model, `keras.Model`, whatever weights it has now."""
+        return self._model
 
     @property
     def num_members(self):
@@ -128,22 +128,16 @@ class WeightEnsemble:
         Raises:
             ValueError: If it cannot be written.
         """
-        about = {"format": _FORMAT, "shapes": self._weights.shapes}
-        try:
-            array_file.write(
-                pathlib.Path(path),
-                {
-                    "description": np.array(json.dumps(about)),
-                    "params": self.params,
-                    "others": self.others,
-                    **{f"history_{k}": v for k, v in self.history.items()},
-                },
-            )
-        except OSError as error:
-            raise ValueError(
-                "`path` must be a file that can be written. "
-                f"Received: path={str(path)!r} ({error})"
-            ) from error
+        ensemble_file.write(
+            path,
+            type(self).__name__,
+            self._model,
+            {
+                "params": self.params,
+                "others": self.others,
+                **{f"history_{k}": v for k, v in self.history.items()},
+            },
+        )
 
     @classmethod
     def load(cls, path, model):
@@ -159,31 +153,13 @@ class WeightEnsemble:
         Raises:
             ValueError: If the file cannot be read, or is of another model.
         """
-        arrays = array_file.read(pathlib.Path(path))
-        try:
-            about = json.loads(str(arrays["description"]))
-            found, format_ = about["shapes"], about["format"]
-            params, others = arrays["params"], arrays["others"]
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
-            raise ValueError(f"'{path}' is no file of an ensemble.") from error
-        if format_ != _FORMAT:
-            raise ValueError(
-                f"The ensemble in '{path}' has the format {format_!r}, where "
-                f"{_FORMAT} is read."
-            )
-        expected = stateless.ModelWeights(model).shapes
-        if found != expected:
-            raise ValueError(
-                f"The ensemble in '{path}' is of another model than "
-                f"'{model.name}': its weights have shapes {found}, where the "
-                f"model has {expected}."
-            )
+        arrays = ensemble_file.read(path, cls.__name__, model)
         history = {
             name.removeprefix("history_"): value
             for name, value in arrays.items()
             if name.startswith("history_")
         }
-        return cls(model, params, others, history)
+        return cls(model, arrays["params"], arrays["others"], history)
 
     def _forward(self, x, member, others, key, index):
         """Calls the model as one member, for `Predictor`."""

@@ -1,0 +1,107 @@
+"""A training of members, from checked arguments to its end."""
+
+import keras
+import tensorflow as tf
+
+from tfp_refine import stateless
+from tfp_refine.baselines import member_training
+from tfp_refine.baselines import progress as progress_lib
+from tfp_refine.stateless import checkpoint as checkpoint_lib
+
+
+def check_seed(seed, checkpoint_dir):
+    """Returns the seed, or a fresh one.
+
+    Args:
+        seed: Integer or `None`.
+        checkpoint_dir: Folder or `None`.
+
+    Returns:
+        seed: Integer.
+
+    Raises:
+        ValueError: If it is no seed, or `None` with a folder.
+    """
+    if checkpoint_dir is not None and seed is None:
+        raise ValueError(
+            "A `checkpoint_dir` needs a `seed`, so that it is known what it "
+            "holds. Received: seed=None"
+        )
+    return stateless.seeds.check(seed)
+
+
+def train(
+    name,
+    model,
+    loss,
+    start,
+    data,
+    schedule,
+    settings,
+    *,
+    seed,
+    checkpoint_dir,
+    verbose,
+    bootstrap=False,
+    perturbation=None,
+    collect=(),
+):
+    """Trains members.
+
+    Args:
+        name: What is made, such as "deep_ensemble"; the checkpoint's name.
+        model: Built `keras.Model` of the members.
+        loss: What `stateless.example_loss.resolve` returned.
+        start: `(params [M, P], others [M, V])`.
+        data: `(x, y)`, tensors.
+        schedule: `Schedule`.
+        settings: Dict that JSON can hold, of all that decides the result but
+            for `start` and `data`.
+        seed: Integer.
+        checkpoint_dir: Folder to save progress in, and to continue from, or
+            `None`.
+        verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
+        bootstrap: As for `MemberTraining`.
+        perturbation: As for `MemberTraining`.
+        collect: Numbers of steps after which a snapshot is taken.
+
+    Returns:
+        progress: `Progress` at its end.
+
+    Raises:
+        ValueError: If data do not fit the model, or the checkpoint is of
+            something else.
+        FloatingPointError: If a member's loss is not finite.
+    """
+    (params, others), (x, y) = start, data
+    stateless.arrays.check_fits(model, x)
+    weights = stateless.ModelWeights(model)
+    head = keras.tree.map_structure(lambda leaf: leaf[:1], x)
+    outputs, _, _ = weights.outputs(head, params[0], others[0], seed, 0)
+    stateless.example_loss.check_labels(loss, y, outputs)
+    checkpoint = None
+    if checkpoint_dir is not None:
+        fingerprint = checkpoint_lib.fingerprint(
+            {"seed": seed, **settings},
+            {"x": x, "y": y, "initial_weights": params},
+        )
+        # The loss, seen through what it computes; rounded, as machines may
+        # differ in the last digits.
+        nll = stateless.example_loss.negative_log_likelihood(
+            loss, y[:1], outputs
+        )
+        fingerprint["loss"] = f"{float(tf.reduce_mean(nll)):.3e}"
+        checkpoint = checkpoint_lib.Checkpoint(
+            checkpoint_dir, name, fingerprint
+        )
+    training = member_training.MemberTraining(
+        weights, loss, x, y, schedule, seed, bootstrap, perturbation
+    )
+    progress = progress_lib.Progress(
+        member_training.MemberState(
+            params, others, schedule.optimizer.zeros(params)
+        ),
+        checkpoint,
+    )
+    progress.train(training, schedule.steps, verbose, collect)
+    return progress
