@@ -34,12 +34,14 @@ def test_notebook_is_made_from_its_source(source):
 )
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_notebook_runs(source, monkeypatch):
+def test_notebook_runs(source, monkeypatch, tmp_path):
     monkeypatch.setenv("TFP_REFINE_FAST", "1")
     monkeypatch.setenv("PYTHONPATH", str(_ROOT))
     monkeypatch.delenv("MPLBACKEND", raising=False)
     notebook = jupytext.read(source)
-    nbclient.NotebookClient(notebook, timeout=300).execute()
+    nbclient.NotebookClient(
+        notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
     figures = [
         output
         for cell in notebook.cells
