@@ -75,3 +75,30 @@ def test_a_convolutional_network_is_linearized(rng):
     np.testing.assert_allclose(
         covariance, np.einsum("nid,d,njd->nij", jacobian, variance, jacobian)
     )
+
+
+@pytest.mark.parametrize("kind", ["gru", "attention"])
+def test_layers_that_do_not_vectorize_are_differentiated(rng, kind):
+    inputs = keras.Input((6, 4))
+    if kind == "gru":
+        features = keras.layers.GRU(3)(inputs)
+    else:
+        features = keras.layers.MultiHeadAttention(2, 3)(inputs, inputs)
+        features = keras.layers.GlobalAveragePooling1D()(features)
+    model = keras.Model(inputs, keras.layers.Dense(2)(features))
+    x = rng.normal(size=(5, 6, 4)).astype(np.float32)
+    posterior = laplace.DiagonalLaplace(
+        model, "regression", prior_precision=1.0
+    ).fit(x, np.zeros((5, 2)), verbose=0)
+    with tf.GradientTape() as tape:
+        outputs = model(x)
+    jacobians = tape.jacobian(outputs, model.trainable_variables)
+    expected = np.concatenate(
+        [np.sum(np.square(j), axis=(0, 1)).ravel() for j in jacobians]
+    )
+    np.testing.assert_allclose(
+        np.diag(posterior.posterior_precision) - 1.0,
+        expected,
+        rtol=1e-3,
+        atol=1e-4 * np.max(expected),
+    )

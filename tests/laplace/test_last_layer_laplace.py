@@ -331,3 +331,29 @@ def test_a_hessian_that_is_not_definite_is_refused(rng, monkeypatch):
     )
     with pytest.raises(ValueError, match=r"(?s)Hessian.*positive"):
         posterior.fit(x, y, verbose=0)
+
+
+def test_outputs_without_variance_are_sure():
+    model = keras.Sequential(
+        [keras.Input((2,)), keras.layers.Dense(3, use_bias=False)]
+    )
+    x = np.eye(2)[np.arange(12) % 2]
+    posterior = fit(model, x, np.arange(12) % 3)
+    for method in laplace.PREDICTIVES:
+        probs = posterior.predict(np.zeros((1, 2)), method, seed=0)
+        np.testing.assert_allclose(probs, 1.0 / 3.0, rtol=1e-6)
+
+
+def test_predictions_that_overflow_are_told(rng):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
+    x = rng.normal(size=(12, 2))
+    posterior = fit(model, x, np.arange(12) % 3, prior_precision=1e-40)
+    posterior.prior_precision = 1e-80  # of float32, not of float64
+    with pytest.raises(ValueError, match="Predictions must be finite"):
+        posterior.predict(1e10 * x, seed=0)
+
+
+def test_targets_alone_do_not_refine(rng):
+    model, x, y = trained_models.classifier(rng)
+    with pytest.raises(ValueError, match="`y` needs `x`"):
+        fit(model, x, y).refine(None, y)

@@ -56,15 +56,27 @@ def test_tanh_of_the_dense_is_refused(x):
     model = keras.Sequential(
         [keras.Input((SIZE,)), keras.layers.Dense(CLASSES, activation="tanh")]
     )
+    with pytest.raises(ValueError, match="Received: tanh"):
+        posteriors.LastLayer(randomize(model))
+
+
+def test_an_activation_that_rarely_shows_is_refused(rng):
+    inputs = keras.Input((1,))
+    head = keras.layers.Dense(1)
+    model = keras.Model(inputs, keras.layers.ReLU()(head(inputs)))
+    head.set_weights([np.ones((1, 1)), np.zeros(1)])
+    # The first examples, and most others, are positive.
+    x = np.linspace(10.0, -1.0, 500)[:, np.newaxis].astype(np.float32)
+    network = posteriors.LastLayer(model)
     with pytest.raises(ValueError, match="something else"):
-        posteriors.LastLayer(randomize(model)).find_activation(x, LOGITS)
+        network.find_activation(tf.constant(x), LOGITS)
 
 
 def test_two_outputs_of_the_model_are_refused(x):
     inputs = keras.Input((SIZE,))
     head = keras.layers.Dense(CLASSES)(inputs)
     network = posteriors.LastLayer(keras.Model(inputs, [head, head]))
-    with pytest.raises(ValueError, match="something else"):
+    with pytest.raises(ValueError, match="one tensor. It returns 2"):
         network.find_activation(x, LOGITS)
 
 
@@ -164,6 +176,7 @@ def test_layer_may_be_named_or_given(x):
 
 def test_named_layer_that_is_not_the_last_is_refused(x):
     model = randomize(sequential())
+    model.layers[0].activation = keras.activations.linear
     network = posteriors.LastLayer(model, model.layers[0])
     with pytest.raises(ValueError, match="something else"):
         network.find_activation(x, LOGITS)
@@ -177,10 +190,25 @@ def test_compiled_call_is_refused(x):
 
     model = Compiled()
     model(x)
-    network = posteriors.LastLayer(model, "head")
-    with pytest.raises(ValueError, match="tf.function"):
-        network.find_activation(x, LOGITS)
+    with pytest.raises(ValueError, match="`call` of 'compiled' must not be a"):
+        posteriors.LastLayer(model, "head")
     assert_untouched(model)
+
+
+def test_compiled_method_is_refused_and_still_works(x):
+    class Helped(Subclassed):
+        @tf.function
+        def features(self, inputs):
+            return self.hidden(inputs)
+
+        def call(self, inputs):
+            return self.head(self.features(inputs))
+
+    model = Helped()
+    before = model(x)
+    with pytest.raises(ValueError, match="`features` of 'helped' must not be"):
+        posteriors.LastLayer(model, "head")
+    np.testing.assert_array_equal(model(x), before)
 
 
 def test_features_of_three_axes_are_refused(rng):

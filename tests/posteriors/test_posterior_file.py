@@ -248,3 +248,57 @@ def test_what_is_no_model_is_refused(x, path):
     saved(x, path)
     with pytest.raises(ValueError, match=r"keras\.Model"):
         LastLayerLaplace.load(path, "model")
+
+
+def test_a_model_that_was_rebuilt_is_the_same(x, path):
+    _, laplace = saved(x, path)
+    rebuilt = make_model()
+    for number, layer in enumerate(rebuilt.layers):
+        layer.name = f"other_{number}"
+    loaded = LastLayerLaplace.load(path, rebuilt)
+    assert loaded.network.layer is rebuilt.layers[-1]
+    np.testing.assert_array_equal(loaded.mean, laplace.mean)
+
+
+@pytest.mark.parametrize("change", ["hidden", "last"])
+def test_a_model_of_other_activations_is_refused(x, path, change):
+    saved(x, path)
+    other = make_model(activation=None if change == "last" else "softmax")
+    if change == "hidden":
+        other.layers[0].activation = keras.activations.relu
+    with pytest.raises(ValueError, match="another model"):
+        LastLayerLaplace.load(path, other)
+
+
+def test_a_model_that_changed_after_fit_is_not_saved_with(x, path):
+    model = make_model()
+    laplace = LastLayerLaplace(model, "classification")
+    y = np.arange(NUM) % CLASSES
+    laplace.fit(x, y, verbose=0)
+    refined = laplace.refine(flow_length=0, verbose=0)
+    model.layers[0].kernel.assign_add(np.ones((SIZE, 4)))
+    for posterior in (laplace, refined):
+        with pytest.raises(ValueError, match="has changed since"):
+            posterior.save(path)
+    laplace.fit(x, y, verbose=0).save(path)
+
+
+def test_layers_that_were_frozen_since_are_told(x, path):
+    model = make_model()
+    model.layers[0].trainable = False
+    laplace = DiagonalLaplace(model, "classification")
+    laplace.fit(x, np.arange(NUM) % CLASSES, verbose=0)
+    before = laplace.predict(x, num_samples=3, seed=0)
+    laplace.save(path)
+    model.layers[0].trainable = True
+    np.testing.assert_array_equal(
+        laplace.predict(x, num_samples=3, seed=0), before
+    )
+    with pytest.raises(ValueError, match="trainable, or not, as they were"):
+        DiagonalLaplace.load(path, model)
+
+
+def test_a_file_without_a_kind_is_refused(x, path):
+    np.savez(path, description=np.array('{"format": 1}'))
+    with pytest.raises(ValueError, match="It holds a None"):
+        LastLayerLaplace.load(path, make_model())

@@ -82,6 +82,7 @@ class CurvaturePosterior(density_posterior.DensityPosterior):
             )
         basis, statistic = self._curvature(inputs, targets, mean)
         self._basis, self._mean = basis, mean
+        self._digest = self.network.digest()
         self._statistic = float(statistic)
         self._count = len(targets) * self.network.num_outputs
         self.inputs, self.targets = inputs, targets

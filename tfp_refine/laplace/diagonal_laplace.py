@@ -9,6 +9,31 @@ from tfp_refine import stateless
 from tfp_refine.laplace import bases
 from tfp_refine.laplace import laplace
 
+# Layers whose examples are vectorized; recurrence and attention fail so, the
+# latter at times by a crash. One example after another is slower, and right.
+_VECTORIZABLE = (
+    keras.Model,
+    keras.layers.Activation,
+    keras.layers.Add,
+    keras.layers.AveragePooling2D,
+    keras.layers.BatchNormalization,
+    keras.layers.Concatenate,
+    keras.layers.Conv1D,
+    keras.layers.Conv2D,
+    keras.layers.Dense,
+    keras.layers.Dropout,
+    keras.layers.Embedding,
+    keras.layers.Flatten,
+    keras.layers.GlobalAveragePooling1D,
+    keras.layers.GlobalAveragePooling2D,
+    keras.layers.InputLayer,
+    keras.layers.LayerNormalization,
+    keras.layers.MaxPooling2D,
+    keras.layers.ReLU,
+    keras.layers.Rescaling,
+    keras.layers.Reshape,
+    keras.layers.Softmax,
+)
 # Numbers of a block of Jacobians: 64 MiB of float32.
 _MAX_NUMBERS = 2**24
 
@@ -131,4 +156,16 @@ class DiagonalLaplace(laplace.Laplace):
                 ]
             )
 
-        return tf.vectorized_map(of_example, inputs)
+        if all(map(_is_vectorizable, self.network.model._flatten_layers())):
+            return tf.vectorized_map(of_example, inputs)
+        return tf.map_fn(
+            of_example,
+            inputs,
+            fn_output_signature=tf.TensorSpec(
+                [self.network.num_outputs, self.network.size], theta.dtype
+            ),
+        )
+
+
+def _is_vectorizable(layer):
+    return isinstance(layer, _VECTORIZABLE)

@@ -8,6 +8,7 @@ import scipy.optimize
 
 from tfp_refine.math import laplace_evidence
 
+_REACH = 5.0  # of the noise's logarithm, on either side
 # Logarithms of the least and the greatest precision.
 _LOWEST, _HIGHEST = math.log(1e-10), math.log(1e10)
 
@@ -43,7 +44,7 @@ def best_prior_precision(eigenvalues, squared_norm):
                 "The evidence has no greatest value between prior precisions "
                 f"of {math.exp(_LOWEST):g} and {math.exp(_HIGHEST):g}: "
                 f"{math.exp(end):g} is taken. Are the data, or the weights, "
-                "all zero?",
+                "all zero, or of extreme sizes?",
                 UserWarning,
                 stacklevel=4,
             )
@@ -65,8 +66,16 @@ def best_noise_scale(log_evidence, start):
     """
     found = scipy.optimize.minimize_scalar(
         lambda log_scale: -log_evidence(math.exp(log_scale)),
-        bounds=(math.log(start) - 5.0, math.log(start) + 5.0),
+        bounds=(math.log(start) - _REACH, math.log(start) + _REACH),
         method="bounded",
         options={"xatol": 1e-8},
     )
+    if abs(found.x - math.log(start)) > _REACH - 1e-3:
+        warnings.warn(
+            "The evidence rises with the noise as far as was searched: "
+            f"{np.exp(found.x):g} is taken. Does the model fit all targets, "
+            "or none of them?",
+            UserWarning,
+            stacklevel=3,
+        )
     return float(np.exp(found.x))

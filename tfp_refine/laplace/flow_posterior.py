@@ -33,6 +33,7 @@ class FlowPosterior(density_posterior.DensityPosterior):
         super().__init__(base.network, base.likelihood, base.activation)
         self.inputs, self.targets = base.inputs, base.targets
         self.base = copy.copy(base)
+        self._digest = base._digest
         self.flow = flow
         self.params = params
         self.trace = np.asarray(trace, np.float64)

@@ -247,6 +247,8 @@ class Laplace(curvature_posterior.CurvaturePosterior):
         self._check_fitted()
         chain = flows.Flow(flow, flow_length, space, base)
         given = copy.copy(self)
+        if x is None and y is not None:
+            raise ValueError("`y` needs `x`. Received: x=None")
         if x is not None:
             given.set_data(x, y)
         given.check_data()
@@ -291,6 +293,12 @@ class Laplace(curvature_posterior.CurvaturePosterior):
         laplace._likelihood = likelihood
         laplace._activation = description["activation"]
         laplace._mean = arrays["mean"]
+        if len(laplace._mean) != network.size:
+            raise ValueError(
+                f"The posterior is of {len(laplace._mean)} weights, and "
+                f"'{network.model.name}' has {network.size}: layers must be "
+                "trainable, or not, as they were."
+            )
         laplace._statistic = description["statistic"]
         laplace._count = description["count"]
         laplace._basis = laplace._basis_class().from_arrays(

@@ -22,6 +22,8 @@ PREDICTIVES = {
 _CLOSED_FORMS = ("probit", "mean_field")
 # Numbers that are held at once: 64 MiB of float64.
 _MAX_NUMBERS = 2**23
+# Where an input's features are all 0, its outputs are sure.
+_MIN_VARIANCE = 1e-200
 
 
 def check(method, likelihood):
@@ -75,9 +77,9 @@ def predict(laplace, inputs, num_examples, method, num_samples, seed, average):
             _draw(laplace.likelihood, mean, root, num_samples, rng, average)
             for mean, root in gaussian_outputs(laplace, inputs, num_examples)
         ]
-    return np.concatenate(blocks, axis=1).astype(
-        laplace.network.dtype.as_numpy_dtype
-    )
+    probs = np.concatenate(blocks, axis=1)
+    posteriors.check_finite(probs)
+    return probs.astype(laplace.network.dtype.as_numpy_dtype)
 
 
 def gaussian_outputs(laplace, inputs, num_examples):
@@ -159,6 +161,7 @@ def square_root(root):
     covariance = tf.matmul(root, root, transpose_b=True)
     # Rounding, relative to the largest variance of each input.
     largest = tf.reduce_max(tf.linalg.diag_part(covariance), axis=-1)
+    largest = tf.maximum(largest, _MIN_VARIANCE)
     jitter = 1e-12 * largest[:, tf.newaxis, tf.newaxis]
     return tf.linalg.cholesky(
         covariance + jitter * tf.eye(size, dtype=root.dtype)

@@ -7,12 +7,14 @@ from tfp_refine.posteriors.last_layer import LastLayer
 from tfp_refine.posteriors.log_joint import log_joint
 from tfp_refine.posteriors.log_joint import log_prior
 from tfp_refine.posteriors.weight_posterior import WeightPosterior
+from tfp_refine.posteriors.weight_posterior import check_finite
 from tfp_refine.posteriors.weight_posterior import take
 
 __all__ = [
     "AllLayers",
     "LastLayer",
     "WeightPosterior",
+    "check_finite",
     "likelihoods",
     "log_joint",
     "log_prior",

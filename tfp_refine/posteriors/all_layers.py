@@ -22,7 +22,9 @@ class AllLayers(network.Network):
 
     def __init__(self, model, layer=None):
         super().__init__(model, layer)
-        if not model.trainable_variables:
+        # For good: layers may be frozen later.
+        self._variables = list(model.trainable_variables)
+        if not self._variables:
             raise ValueError(
                 f"The model '{model.name}' has no trainable weights."
             )
@@ -38,7 +40,7 @@ class AllLayers(network.Network):
         return np.concatenate(
             [
                 np.ravel(keras.ops.convert_to_numpy(v)).astype(np.float64)
-                for v in self.model.trainable_variables
+                for v in self._variables
             ]
         )
 
@@ -68,7 +70,7 @@ class AllLayers(network.Network):
         )
 
     def _outputs(self, theta, x):
-        variables = self.model.trainable_variables
+        variables = self._variables
         given = {
             id(variable): tf.reshape(part, variable.shape)
             for variable, part in zip(
@@ -82,4 +84,4 @@ class AllLayers(network.Network):
         return tf.cast(self._call(x, weights)[1], theta.dtype)
 
     def _sizes(self):
-        return [int(np.prod(v.shape)) for v in self.model.trainable_variables]
+        return [int(np.prod(v.shape)) for v in self._variables]

@@ -3,6 +3,7 @@
 import contextlib
 
 import keras
+import tensorflow as tf
 
 
 @contextlib.contextmanager
@@ -74,9 +75,70 @@ def last_with_weights(model, call):
     if not called:
         raise ValueError(
             f"The model '{model.name}' was not seen to call a layer with "
-            "weights. Its `call` must not be a tf.function."
+            "weights."
         )
     return called[-1]
+
+
+def check_model(model):
+    """Checks that a model is one.
+
+    Args:
+        model: Perhaps a `keras.Model`.
+
+    Raises:
+        ValueError: If it is not.
+    """
+    if not isinstance(model, keras.Model):
+        raise ValueError(
+            f"`model` must be a keras.Model. Received: {type(model).__name__}"
+        )
+
+
+def check_no_functions(model):
+    """Checks that no layer's methods are `tf.function`s.
+
+    What is computed inside cannot be seen; and to trace it with weights that
+    are arguments would leave it unusable.
+
+    Args:
+        model: `keras.Model`.
+
+    Raises:
+        ValueError: If one is.
+    """
+    for layer in model._flatten_layers(include_self=True):
+        for kind in type(layer).__mro__:
+            for name, value in vars(kind).items():
+                if isinstance(value, tf.types.experimental.GenericFunction):
+                    raise ValueError(
+                        f"The method `{name}` of '{layer.name}' must not be a "
+                        "tf.function: the inputs of the last layer cannot be "
+                        "seen."
+                    )
+
+
+def description(layer):
+    """Describes a layer, whatever its name and whether it is frozen.
+
+    Args:
+        layer: `keras.layers.Layer`.
+
+    Returns:
+        description: Text: its class, and the simple values of its
+            configuration.
+    """
+    try:
+        config = layer.get_config()
+    except NotImplementedError:
+        config = {}
+    simple = {
+        key: value
+        for key, value in sorted(config.items())
+        if key not in ("name", "trainable")
+        and isinstance(value, str | int | float | bool)
+    }
+    return f"{type(layer).__name__}{simple}"
 
 
 def _own_weights(layer):

@@ -12,6 +12,9 @@ from tfp_refine.posteriors import calls
 # How far outputs may be from those of the last layer, by compute dtype.
 _TOLERANCES = {"float64": 1e-6, "float32": 1e-3}
 _TOLERANCE_OF_HALF = 5e-2
+# Examples of which outputs are looked at.
+_NUM_SEEN = 256
+_ACTIVATIONS = ("linear", "sigmoid", "softmax")
 
 
 class Network:
@@ -36,11 +39,7 @@ class Network:
     """
 
     def __init__(self, model, layer=None):
-        if not isinstance(model, keras.Model):
-            raise ValueError(
-                "`model` must be a keras.Model. "
-                f"Received: {type(model).__name__}"
-            )
+        calls.check_model(model)
         stateless.arrays.check_built(model)
         if any(
             getattr(inner, "variational_weights", ())
@@ -50,6 +49,7 @@ class Network:
                 f"The model '{model.name}' has variational layers, and so a "
                 "posterior already: a trained model without them is needed."
             )
+        calls.check_no_functions(model)
         self.model = model
         self.layer = None
         self._forward = stateless.Forward(model)
@@ -83,8 +83,10 @@ class Network:
         return tf.float64 if is_double else tf.float32
 
     def digest(self):
-        """Returns a short text that tells the weights of models apart."""
+        """Returns a short text that tells models, and their weights, apart."""
         hashed = hashlib.sha256()
+        for layer in self.model._flatten_layers(include_self=False):
+            hashed.update(calls.description(layer).encode())
         for weight in self.model.weights:
             value = keras.ops.convert_to_numpy(weight)
             hashed.update(f"{value.shape}{value.dtype}".encode())
@@ -118,12 +120,14 @@ class Network:
         Raises:
             ValueError: If the model returns something else.
         """
-        few = keras.tree.map_structure(lambda leaf: leaf[:8], x)
+        count = keras.tree.flatten(x)[0].shape[0]
+        rows = np.unique(np.linspace(0, count - 1, _NUM_SEEN).astype(int))
+        few = keras.tree.map_structure(lambda leaf: tf.gather(leaf, rows), x)
         _, outputs, returned = self._call(few, self._forward.other_values())
-        if tf.is_symbolic_tensor(outputs):
+        if not tf.is_tensor(returned):
             raise ValueError(
-                f"The `call` of the model '{self.model.name}' must not be a "
-                "tf.function: the inputs of its last layer cannot be seen."
+                f"The model '{self.model.name}' must return one tensor. It "
+                f"returns {len(keras.tree.flatten(returned))}."
             )
         if not np.isfinite(outputs).all():
             raise ValueError(
@@ -223,6 +227,12 @@ class Network:
                 f"The last layer with weights of the model '{self.model.name}' "
                 f"must be a keras.layers.Dense. Received: '{layer.name}', a "
                 f"{type(layer).__name__}"
+            )
+        activation = getattr(layer.activation, "__name__", None)
+        if activation not in _ACTIVATIONS:
+            raise ValueError(
+                f"The last layer '{layer.name}' must have the activation "
+                f"{', '.join(_ACTIVATIONS)} or none. Received: {activation}"
             )
         self.layer = layer
 

@@ -6,6 +6,7 @@ import pathlib
 import numpy as np
 
 from tfp_refine.posteriors import all_layers
+from tfp_refine.posteriors import calls
 from tfp_refine.posteriors import last_layer
 from tfp_refine.posteriors import likelihoods
 from tfp_refine.stateless import array_file
@@ -35,7 +36,7 @@ def write(path, posterior, kind, description, arrays):
         "kind": kind,
         "model": network.digest(),
         "layers": layers,
-        "layer": network.layer.name,
+        "layer": calls.layers_with_weights(network.model).index(network.layer),
         "likelihood": likelihood.kind,
         "noise_scale": getattr(likelihood, "noise_scale", 1.0),
         "activation": posterior.activation,
@@ -71,6 +72,7 @@ def read(path, kind, model):
         ValueError: If the file holds something else, or the posterior of
             another model, or of other weights of it.
     """
+    calls.check_model(model)
     arrays = array_file.read(pathlib.Path(path))
     try:
         description = json.loads(str(arrays.pop(_DESCRIPTION)))
@@ -83,18 +85,26 @@ def read(path, kind, model):
             f"The posterior in '{path}' has the format "
             f"{description.get('format')!r}, where {_FORMAT} is read."
         )
-    if description["kind"] != kind:
+    if description.get("kind") != kind:
         raise ValueError(
-            f"'{path}' must hold a {kind}. It holds a {description['kind']}."
+            f"'{path}' must hold a {kind}. It holds a "
+            f"{description.get('kind')}."
         )
-    network = _NETWORKS[description["layers"]](model)
+    layers = calls.layers_with_weights(model)
+    if description["layer"] >= len(layers):
+        raise ValueError(
+            f"The posterior in '{path}' is of another model than "
+            f"'{model.name}', which has only {len(layers)} layers with weights."
+        )
+    network = _NETWORKS[description["layers"]](
+        model, layers[description["layer"]]
+    )
     if network.digest() != description["model"]:
         raise ValueError(
             f"The posterior in '{path}' is of another model than "
             f"'{model.name}', or of other weights of it: if it was trained on, "
             "the posterior must be fitted again."
         )
-    network.use_layer(description["layer"])
     likelihood = likelihoods.of_kind(
         description["likelihood"],
         network.num_outputs,

@@ -33,6 +33,7 @@ class WeightPosterior(abc.ABC):
         self._likelihood = likelihood
         self._activation = activation
         self._programs = {}
+        self._digest = network.digest()
 
     @property
     def likelihood(self):
@@ -93,9 +94,15 @@ class WeightPosterior(abc.ABC):
             path: File; its usual ending is `.npz`.
 
         Raises:
-            ValueError: If there is nothing to save yet, or the file cannot be
-                written.
+            ValueError: If there is nothing to save yet, the model has other
+                weights than it had, or the file cannot be written.
         """
+        if self.network.digest() != self._digest:
+            raise ValueError(
+                f"The model '{self.network.model.name}' has changed since the "
+                "posterior was computed, which is not one of these weights: it "
+                "must be computed again."
+            )
         posterior_file.write(path, self, type(self).__name__, *self.contents())
 
     @classmethod
@@ -213,7 +220,9 @@ class WeightPosterior(abc.ABC):
         draws = None
         for begin in range(0, num_samples, per_block):
             samples = slice(begin, min(begin + per_block, num_samples))
-            theta = tf.constant(draw(samples.stop - begin), self.network.dtype)
+            # Not in one: NumPy would warn of what is checked below.
+            theta = tf.constant(draw(samples.stop - begin))
+            theta = tf.cast(theta, self.network.dtype)
             for first in range(0, num_examples, rows_at_once):
                 rows = slice(first, first + rows_at_once)
                 block = program(theta, take(inputs, rows)).numpy()
@@ -224,6 +233,7 @@ class WeightPosterior(abc.ABC):
                     draws[0, rows] += block.sum(axis=0) / num_samples
                 else:
                     draws[samples, rows] = block
+        check_finite(draws)
         return draws
 
     def _inputs(self, x, batch_size):
@@ -247,6 +257,25 @@ class WeightPosterior(abc.ABC):
                 ),
                 varying=(True, True),
             ),
+        )
+
+
+def check_finite(predictions):
+    """Checks predictions.
+
+    Args:
+        predictions: Array.
+
+    Raises:
+        ValueError: If they are not finite.
+    """
+    bad = np.count_nonzero(~np.isfinite(predictions))
+    if bad:
+        raise ValueError(
+            f"Predictions must be finite. Received: {bad} of "
+            f"{predictions.size} numbers are NaN or infinite. The prior's "
+            "precision may be too small, or features too large: normalize "
+            "them."
         )
 
 
