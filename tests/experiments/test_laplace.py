@@ -1,6 +1,8 @@
 """The Laplace experiment, run as users run it, and its flags."""
 
 import json
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -82,6 +84,48 @@ def test_other_flags_of_an_evaluation_make_nothing_anew(finished):
     assert after == before
     results = experiment_command.results(directory)["results"]["comparison"]
     assert list(results) == ["laplace", "nuts"]
+
+
+def test_flows_from_scratch_alone_and_what_was_lost_are_computed(tmp_path):
+    flags = (
+        f"--output_dir={tmp_path}", "--task=comparison", "--dataset=iris",
+        "--method=from_scratch", "--flow_lengths=1",
+    )  # fmt: skip
+    process = COMMAND.run(*flags)
+    assert process.returncode == 0, process.stderr
+    (lost,) = tmp_path.glob("posteriors/from_scratch_1_*.npz")
+    lost.unlink()
+    (tmp_path / "results.json").unlink()
+    process = COMMAND.run(*flags)
+    assert process.returncode == 0, process.stderr
+    assert lost.exists()
+    lost.write_bytes(b"cut off")
+    process = COMMAND.run(*flags)
+    assert process.returncode == 1
+    assert "Remove the file to compute it anew" in process.stderr
+
+
+def test_distances_depend_on_all_that_the_reference_does():
+    code = """
+from absl import flags
+from tfp_refine.experiments import laplace_flags, run_flags
+flags.FLAGS(["x"])
+laplace_flags.check()
+names = set()
+for name, value in (("hessian", "kron"), ("layers", "all"),
+                    ("prior_precision", "3"), ("nuts_samples", 7)):
+    names.add(laplace_flags.record_name("distances", "map"))
+    flags.FLAGS[name].value = value
+names.add(laplace_flags.record_name("distances", "map"))
+assert len(names) == 5, names
+"""
+    process = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr
 
 
 def test_a_trained_model_is_taken_as_it_is(tmp_path):
@@ -258,6 +302,7 @@ def test_wrong_flags_are_explained_before_any_work(tmp_path):
         "--prior_precision=0": "--prior_precision must be a positive number",
         "--prior_precision=wide": "marginal_likelihood or grid_search",
         "--validation_fraction=0": "--validation_fraction must be between",
+        "--refine_learning_rate=0": "`--refine_learning_rate` must be a pos",
         "--prior_scale=0": "`--prior_scale` must be a positive finite number",
         "--model=vgg": "--model must be mlp",
         "--scaling=unit": "--scaling is for a trained --model",

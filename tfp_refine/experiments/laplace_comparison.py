@@ -80,6 +80,11 @@ class Comparison:
                 ),
                 **about,
             }
+        if not results:
+            raise ValueError(
+                "--method=temperature alone has nothing to compare: no "
+                "temperature was found."
+            )
         if "nuts" in FLAGS.method:
             halves = self._halves(posteriors.get("nuts")[0])
             for system, result in results.items():

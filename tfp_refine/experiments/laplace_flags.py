@@ -210,10 +210,10 @@ _OF_METHODS = {
     "vb": ("toy_steps",),
 }
 _OF_TOY = ("toy_points", "toy_prior_scale")
+_OF_PREDICTIONS = ("num_samples", "predictive")
 _OF_EVALUATION = (
+    *_OF_PREDICTIONS,
     "corruptions",
-    "num_samples",
-    "predictive",
     "rotations",
     "shift_examples",
     "unseen",
@@ -264,9 +264,11 @@ def record_name(folder, system, *others):
     if folder == "metrics":
         names.update(_OF_EVALUATION)
     if folder == "distances":
-        names.update(_OF_NUTS)
+        names.update(_OF_METHODS["nuts"])
     if folder == "toy":
         names = {*_OF_METHODS[method], *_OF_TOY} - set(_OF_LAPLACE)
+    if "prior_precision" in names and FLAGS.prior_precision == "grid_search":
+        names.update(_OF_PREDICTIONS)  # by which it is chosen
     values = {name: FLAGS[name].value for name in sorted(names)}
     return f"{folder}/{system}_{record.digest_of_json([values, *others])}"
 
@@ -289,6 +291,8 @@ def check():
     )
     for name in ("learning_rate", "prior_scale", "toy_prior_scale"):
         arguments.positive(f"--{name}", FLAGS[name].value)
+    if FLAGS.refine_learning_rate is not None:
+        arguments.positive("--refine_learning_rate", FLAGS.refine_learning_rate)
     if not 0.0 < FLAGS.validation_fraction < 1.0:
         raise ValueError(
             "--validation_fraction must be between 0 and 1. "

@@ -65,6 +65,8 @@ class Posteriors:
             posterior.save(path)
             return about
 
+        if not path.exists():  # whatever its record says
+            path.with_suffix(".json").unlink(missing_ok=True)
         about = self._folder.once(name, compute)
         kinds = {
             "temperature": baselines.TemperatureScaling,
@@ -72,7 +74,12 @@ class Posteriors:
             "nuts": mcmc.WeightSamples,
         }
         kind = kinds.get(method, laplace.FlowPosterior)
-        return kind.load(path, self._model), about
+        try:
+            return kind.load(path, self._model), about
+        except ValueError as error:
+            raise ValueError(
+                f"{error} Remove the file to compute it anew."
+            ) from error
 
     @functools.cached_property
     def laplace(self):
@@ -117,6 +124,8 @@ class Posteriors:
             posterior.optimize_prior_precision(
                 rule,
                 validation_data=self._data.validation,
+                predictive=FLAGS.predictive,
+                num_samples=FLAGS.num_samples,
                 seed=stateless.seeds.key(FLAGS.seed, _TUNING),
                 verbose=verbose,
             )

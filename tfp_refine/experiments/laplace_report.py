@@ -233,7 +233,10 @@ def _lines(results, columns):
 
 def _shown(results):
     """Chooses systems for figures: of flows, the longest refinement."""
-    refined = [s for s in results if laplace_flags.split(s)[0] == "refined"]
+    for method in ("refined", "from_scratch"):
+        refined = [s for s in results if laplace_flags.split(s)[0] == method]
+        if refined:
+            break
     return {
         title(system): result
         for system, result in results.items()

@@ -49,6 +49,11 @@ def run(name, make_experiment, argv):
         sys.exit(f"{name}: stopped. The same command continues where it was.")
     except (ValueError, OSError, FloatingPointError) as error:
         sys.exit(f"{name}: {error}")
+    except Exception as error:
+        # Some libraries answer an interruption by an error of their own.
+        if not isinstance(error.__context__, KeyboardInterrupt):
+            raise
+        sys.exit(f"{name}: stopped. The same command continues where it was.")
 
 
 def fill(**defaults):

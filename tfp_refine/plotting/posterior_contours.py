@@ -38,13 +38,14 @@ def posterior_contours(first, second, log_density, samples):
     figure, panels = grid.rows_of_panels(len(samples), _MAX_COLUMNS)
     for axes, (name, drawn) in zip(panels, samples.items(), strict=True):
         estimate = stats.gaussian_kde(np.transpose(drawn))(points)
-        axes.contourf(
-            first,
-            second,
-            estimate.reshape(density.shape).T,
-            levels=np.max(estimate) * np.linspace(0.02, 1.0, 13),
-            cmap="Blues",
-        )
+        if np.max(estimate) > 0.0:  # or it lies between the points
+            axes.contourf(
+                first,
+                second,
+                estimate.reshape(density.shape).T,
+                levels=np.max(estimate) * np.linspace(0.02, 1.0, 13),
+                cmap="Blues",
+            )
         axes.contour(
             first,
             second,
