@@ -1,5 +1,6 @@
 """Variational layers for Keras 3."""
 
+from tfp_refine.layers.concrete_dropout import ConcreteDropout
 from tfp_refine.layers.conv1d_flipout import Conv1DFlipout
 from tfp_refine.layers.conv1d_reparameterization import Conv1DReparameterization
 from tfp_refine.layers.conv2d_flipout import Conv2DFlipout
@@ -24,6 +25,7 @@ from tfp_refine.layers.k_tied_posterior import KTiedPosterior
 from tfp_refine.layers.kl_bookkeeping import set_kl_scale
 from tfp_refine.layers.kl_bookkeeping import set_num_train_examples
 from tfp_refine.layers.low_rank_posterior import LowRankPosterior
+from tfp_refine.layers.mc_dropout import MCDropout
 from tfp_refine.layers.mean_field_posterior import MeanFieldPosterior
 from tfp_refine.layers.mean_weights import mean_weights
 from tfp_refine.layers.observed_inputs import observe_inputs
@@ -32,6 +34,7 @@ from tfp_refine.layers.variational_layer import VariationalLayer
 from tfp_refine.layers.variational_weight import VariationalWeight
 
 __all__ = [
+    "ConcreteDropout",
     "Conv1DFlipout",
     "Conv1DReparameterization",
     "Conv2DFlipout",
@@ -50,6 +53,7 @@ __all__ = [
     "HomoscedasticNoise",
     "KTiedPosterior",
     "LowRankPosterior",
+    "MCDropout",
     "MeanFieldPosterior",
     "PosteriorFamily",
     "VariationalLayer",
