@@ -1,0 +1,86 @@
+import math
+from xml.etree import ElementTree
+
+import pytest
+
+from tfp_refine.experiments import report_table
+
+COLUMNS = {
+    "nll": report_table.Column("NLL", 3, "low"),
+    "accuracy": report_table.Column("accuracy", 2, "high"),
+    "seconds": report_table.Column("seconds", 1),
+    "ece": report_table.Column("ECE", 3, "low"),
+}
+
+
+@pytest.fixture
+def several():
+    return report_table.table(
+        {
+            "MAP": [
+                {"nll": 0.3, "accuracy": 0.9, "seconds": 1.0},
+                {"nll": 0.5, "accuracy": 0.8, "seconds": 3.0},
+            ],
+            "a|b <c>": [
+                {"nll": 0.2, "accuracy": 0.85},
+                {"nll": 0.2, "accuracy": 0.849},
+            ],
+        },
+        COLUMNS,
+        {"NUTS": "Too many weights."},
+    )
+
+
+def test_the_best_means_are_bold_with_deviations(several):
+    assert several.to_markdown().splitlines() == [
+        "|  | NLL | accuracy | seconds |",
+        "| --- | --- | --- | --- |",
+        "| MAP | 0.400 ± 0.141 | **0.85 ± 0.07** | 2.0 ± 1.4 |",
+        "| a\\|b <c> | **0.200 ± 0.000** | **0.85 ± 0.00** | - |",
+        "| NUTS | - | - | - |",
+        "",
+        "Means ± standard deviations over 2 seeds.",
+        "",
+        "NUTS: not applied. Too many weights.",
+    ]
+
+
+def test_html_says_the_same(several):
+    root = ElementTree.fromstring(f"<div>{several.to_html()}</div>")
+    rows = [
+        ["".join(cell.itertext()) for cell in row] for row in root.iter("tr")
+    ]
+    assert rows[0] == ["", "NLL", "accuracy", "seconds"]
+    assert rows[2] == ["a|b <c>", "0.200 ± 0.000", "0.85 ± 0.00", "-"]
+    assert [bold.text for bold in root.iter("b")] == [
+        "0.85 ± 0.07",
+        "0.200 ± 0.000",
+        "0.85 ± 0.00",
+    ]
+    assert [p.text for p in root.iter("p")] == several.notes
+
+
+def test_one_seed_has_no_deviation_and_says_so():
+    table = report_table.table({"MAP": [{"nll": 1.0}]}, COLUMNS)
+    (cell,) = table.rows["MAP"]
+    assert cell == ("1.000", False)  # the only one is not the best
+    assert table.notes == ["One seed: how much it matters is not known."]
+
+
+def test_numbers_of_seeds_may_differ():
+    run = {"nll": 1.0}
+    table = report_table.table({"A": [run], "B": [run] * 3}, COLUMNS)
+    assert table.notes == ["Means ± standard deviations over 1 to 3 seeds."]
+
+
+def test_what_is_infinite_is_never_the_best():
+    table = report_table.table(
+        {"A": [{"accuracy": math.inf}], "B": [{"accuracy": 0.1}],
+         "C": [{"accuracy": 0.2}]},
+        COLUMNS,
+    )  # fmt: skip
+    assert [row[0].is_best for row in table.rows.values()] == [
+        False,
+        False,
+        True,
+    ]
