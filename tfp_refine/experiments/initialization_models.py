@@ -135,8 +135,5 @@ def _with_dropout(model, num_examples, seed):
         config["bias_regularizer"] = keras.regularizers.L2(decay)
         x = type(layer).from_config(config)(x)
         if layer is not last:
-            dropout = keras.layers.Dropout(
-                rate, seed=stateless.seeds.key(seed, index)
-            )
-            x = dropout(x, training=True)
+            x = layers.MCDropout(rate, seed=stateless.seeds.key(seed, index))(x)
     return keras.Model(model.inputs, x, name=model.name)
