@@ -86,6 +86,7 @@ def test_other_flags_of_an_evaluation_make_nothing_anew(finished):
     assert list(results) == ["laplace", "nuts"]
 
 
+@pytest.mark.slow
 def test_flows_from_scratch_alone_and_what_was_lost_are_computed(tmp_path):
     flags = (
         f"--output_dir={tmp_path}", "--task=comparison", "--dataset=iris",
@@ -227,6 +228,7 @@ def toy(tmp_path_factory):
     return directory, process.stdout
 
 
+@pytest.mark.slow
 def test_refinement_comes_three_times_closer_in_the_toy(toy):
     directory, output = toy
     results = experiment_command.results(directory)["results"]["toy"]
