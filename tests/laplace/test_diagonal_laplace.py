@@ -102,3 +102,39 @@ def test_layers_that_do_not_vectorize_are_differentiated(rng, kind):
         rtol=1e-3,
         atol=1e-4 * np.max(expected),
     )
+
+
+def test_blocks_of_examples_change_nothing(rng, monkeypatch):
+    model, x, y = trained_models.classifier(rng)
+    whole, blocks = (
+        laplace.DiagonalLaplace(model, "classification") for _ in range(2)
+    )
+    whole.fit(x, y, verbose=0)
+    # 7 examples of 3 outputs and 27 weights: the last block is smaller.
+    monkeypatch.setattr(
+        "tfp_refine.laplace.diagonal_laplace._MAX_NUMBERS", 7 * 3 * 27
+    )
+    blocks.fit(x, y, verbose=0)
+    np.testing.assert_allclose(
+        blocks.posterior_precision, whole.posterior_precision
+    )
+    np.testing.assert_allclose(
+        blocks.log_marginal_likelihood(), whole.log_marginal_likelihood()
+    )
+
+
+def test_a_weight_that_is_nan_is_refused_even_if_no_output_shows_it():
+    model = keras.Sequential(
+        [
+            keras.Input((1,), dtype="int32"),
+            keras.layers.Embedding(5, 2),
+            keras.layers.Flatten(),
+            keras.layers.Dense(2),
+        ]
+    )
+    table = model.layers[0].embeddings
+    table.assign(np.where(np.arange(5)[:, np.newaxis] == 4, np.nan, table))
+    posterior = laplace.DiagonalLaplace(model, "classification")
+    x = np.arange(4, dtype=np.int32)[:, np.newaxis]
+    with pytest.raises(ValueError, match="2 of 16 are NaN"):
+        posterior.fit(x, np.arange(4) % 2, verbose=0)

@@ -333,27 +333,98 @@ def test_a_hessian_that_is_not_definite_is_refused(rng, monkeypatch):
         posterior.fit(x, y, verbose=0)
 
 
-def test_outputs_without_variance_are_sure():
-    model = keras.Sequential(
-        [keras.Input((2,)), keras.layers.Dense(3, use_bias=False)]
-    )
-    x = np.eye(2)[np.arange(12) % 2]
-    posterior = fit(model, x, np.arange(12) % 3)
-    for method in laplace.PREDICTIVES:
-        probs = posterior.predict(np.zeros((1, 2)), method, seed=0)
-        np.testing.assert_allclose(probs, 1.0 / 3.0, rtol=1e-6)
-
-
-def test_predictions_that_overflow_are_told(rng):
-    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
-    x = rng.normal(size=(12, 2))
-    posterior = fit(model, x, np.arange(12) % 3, prior_precision=1e-40)
-    posterior.prior_precision = 1e-80  # of float32, not of float64
-    with pytest.raises(ValueError, match="Predictions must be finite"):
-        posterior.predict(1e10 * x, seed=0)
-
-
-def test_targets_alone_do_not_refine(rng):
+def test_kron_is_the_factor_of_outputs_and_the_mean_of_features(rng):
     model, x, y = trained_models.classifier(rng)
-    with pytest.raises(ValueError, match="`y` needs `x`"):
-        fit(model, x, y).refine(None, y)
+    posterior = fit(model, x, y, "kron", prior_precision=0.3)
+    probs = tf.nn.softmax(model(x)).numpy()
+    of_outputs = np.diag(probs.sum(axis=0)) - probs.T @ probs
+    design = np.concatenate([model.layers[1](x), np.ones((40, 1))], axis=1)
+    np.testing.assert_allclose(
+        posterior.posterior_precision,
+        np.kron(of_outputs, design.T @ design / 40) + 0.3 * np.eye(15),
+        atol=1e-10,
+    )
+
+
+@pytest.mark.parametrize("hessian", ["full", "kron", "diag"])
+def test_blocks_of_examples_change_nothing(rng, hessian, monkeypatch):
+    model, x, y = trained_models.classifier(rng)
+    whole = fit(model, x, y, hessian)
+    bound = whole.elbo(5)
+    room = "tfp_refine.laplace"
+    # 7 examples for "full" and 21 for the others: the last block is smaller.
+    monkeypatch.setattr(f"{room}.last_layer_laplace._MAX_NUMBERS", 7 * 24)
+    monkeypatch.setattr(f"{room}.density_posterior._MAX_ROWS", 7)
+    blocks = fit(model, x, y, hessian)
+    np.testing.assert_allclose(
+        blocks.posterior_precision, whole.posterior_precision, atol=1e-10
+    )
+    np.testing.assert_allclose(
+        blocks.log_marginal_likelihood(), whole.log_marginal_likelihood()
+    )
+    np.testing.assert_allclose(whole.elbo(5), bound)
+
+
+def test_fitting_again_forgets_the_first_data(rng):
+    model, x, y = trained_models.classifier(rng)
+    posterior = fit(model, x[:10], y[:10]).fit(x, y, verbose=0)
+    anew = fit(model, x, y)
+    assert posterior.log_marginal_likelihood() == anew.log_marginal_likelihood()
+    np.testing.assert_array_equal(posterior.elbo(3), anew.elbo(3))
+
+
+def test_seeds_fix_draws_and_the_bound(rng):
+    model, x, y = trained_models.classifier(rng)
+    posterior = fit(model, x, y)
+    for function in (
+        lambda seed: posterior.sample(2, seed=seed),
+        lambda seed: posterior.elbo(2, seed=seed),
+        lambda seed: posterior.predict(x, "mc", 2, seed),
+        lambda seed: posterior.predict(x, "linearized", 2, seed),
+    ):
+        np.testing.assert_array_equal(function(1), function(1))
+        assert (function(1) != function(2)).any()
+        assert (function(None) != function(None)).any()
+
+
+def test_nothing_is_written_if_silent(rng, capsys):
+    model, x, y = trained_models.classifier(rng)
+    posterior = fit(model, x, y)
+    assert capsys.readouterr().out == ""
+    posterior.fit(x, y, verbose=1)
+    assert "40/40" in capsys.readouterr().out
+
+
+def test_bad_values_are_named_and_change_nothing(rng):
+    model, x, y = trained_models.ridge_regression(rng, 0.7, 2.0)
+    posterior = fit(model, x, y, kind="regression")
+    for name in ("prior_precision", "noise_scale"):
+        for value in (0.0, -1.0, np.nan, np.inf):
+            with pytest.raises(ValueError, match=f"`{name}`"):
+                setattr(posterior, name, value)
+            with pytest.raises(ValueError, match=f"`{name}`"):
+                posterior.log_marginal_likelihood(**{name: value})
+        assert getattr(posterior, name) == 1.0
+    for method in ("mc", "linearized"):
+        with pytest.raises(ValueError, match="`num_samples`"):
+            posterior.predict(x, method, num_samples=0)
+
+
+@pytest.mark.parametrize("hessian", ["full", "kron", "diag"])
+def test_features_that_are_too_large_are_named(hessian):
+    model = keras.Sequential(
+        [
+            keras.Input((2,), dtype="float64"),
+            keras.layers.Dense(2, kernel_initializer="zeros", dtype="float64"),
+        ]
+    )
+    with pytest.raises(ValueError, match="features.*too large"):
+        fit(model, 1e160 * np.eye(2), np.arange(2), hessian)
+
+
+def test_a_full_hessian_that_does_not_fit_is_refused(rng, monkeypatch):
+    model, x, y = trained_models.classifier(rng)
+    monkeypatch.setattr("tfp_refine.laplace.last_layer_laplace._MAX_FULL", 14)
+    with pytest.raises(ValueError, match='15 x 15.*"kron" or "diag"'):
+        fit(model, x, y)
+    fit(model, x, y, "kron")

@@ -165,3 +165,114 @@ def test_all_layers_are_refined_too(rng):
     refined = posterior.refine(seed=0, epochs=300, verbose=0)
     assert refined.elbo(500).mean() > posterior.elbo(500).mean() + 1.0
     assert refined.predict(x, 4, seed=0).shape == (4, 30, 2)
+
+
+def without_training(monkeypatch):
+    """Returns a list that schedules are added to; flows stay as they begin."""
+    schedules = []
+    make = flow_training.Schedule
+
+    def observed(*arguments):
+        schedules.append(make(*arguments))
+        return schedules[-1]
+
+    monkeypatch.setattr(flow_training, "Schedule", observed)
+    monkeypatch.setattr(
+        flow_training.Trainer,
+        "train",
+        lambda trainer, params, size, verbose: (params, []),
+    )
+    return schedules
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, (2000, 128, 0.1, 16)),
+        ({"space": "paper"}, (2000, 128, 1e-3, 1)),
+        ({"batch_size": 10}, (400, 10, 0.1, 16)),
+        ({"batch_size": 30}, (2000, 30, 0.1, 16)),
+        (
+            {
+                "epochs": 3,
+                "batch_size": 7,
+                "learning_rate": 0.5,
+                "num_samples": 2,
+            },
+            (3, 7, 0.5, 2),
+        ),
+    ],
+    ids=str,
+)
+def test_flows_are_trained_as_asked_for(toy, options, expected, monkeypatch):
+    schedules = without_training(monkeypatch)
+    toy[0].refine(seed=0, verbose=0, **options)
+    assert schedules == [expected]
+
+
+@pytest.mark.parametrize("flow", ["radial", "planar"])
+def test_where_flows_begin_follows_the_seed(toy, flow, monkeypatch):
+    without_training(monkeypatch)
+    first, second, other = (
+        toy[0].refine(flow=flow, seed=seed, verbose=0).params
+        for seed in (1, 1, 2)
+    )
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, second[name])
+    assert any((first[name] != other[name]).any() for name in first)
+
+
+def test_the_prior_that_is_given_is_that_of_the_bound(toy):
+    posterior, _ = toy
+    options = {"prior_precision": 5.0, "seed": 0, "verbose": 0}
+    start = posterior.refine(flow_length=0, **options)
+    theta = posterior.sample(50, seed=0)
+    scale = np.sqrt([1 / 5.0, 1 / _PRIOR])
+    given, before = (
+        tfp.distributions.Normal(np.float64(0.0), one).log_prob(theta)
+        for one in scale
+    )
+    np.testing.assert_allclose(
+        start.elbo(50, seed=0) - posterior.elbo(50, seed=0),
+        np.sum(given - before, axis=-1),
+    )
+    refined = posterior.refine(epochs=300, **options)
+    assert refined.prior_precision == 5.0
+    assert refined.elbo(500).mean() > start.elbo(500).mean() + 10.0
+    assert posterior.prior_precision == _PRIOR
+
+
+def test_a_saved_posterior_has_its_own_prior_and_trace(toy, tmp_path):
+    posterior, _ = toy
+    refined = posterior.refine(
+        flow_length=1, prior_precision=2.0, epochs=3, seed=1, verbose=0
+    )
+    posterior.prior_precision = 5.0
+    try:
+        refined.save(tmp_path / "refined.npz")
+    finally:
+        posterior.prior_precision = _PRIOR
+    loaded = laplace.FlowPosterior.load(
+        tmp_path / "refined.npz", posterior.network.model
+    )
+    assert loaded.prior_precision == 2.0
+    assert loaded.trace.shape == (3,)
+    np.testing.assert_array_equal(loaded.trace, refined.trace)
+    np.testing.assert_array_equal(
+        loaded.sample(7, seed=3), refined.sample(7, seed=3)
+    )
+
+
+def test_a_loaded_laplace_is_refined_on_data_given_again(toy, tmp_path):
+    posterior, _ = toy
+    posterior.save(tmp_path / "laplace.npz")
+    loaded = laplace.LastLayerLaplace.load(
+        tmp_path / "laplace.npz", posterior.network.model
+    )
+    with pytest.raises(ValueError, match="not saved"):
+        loaded.refine(verbose=0)
+    # There is no hidden layer: features are the inputs.
+    data = posterior.inputs, posterior.targets
+    refined = loaded.refine(*data, flow_length=0, verbose=0)
+    np.testing.assert_array_equal(refined.elbo(9), posterior.elbo(9))
+    assert loaded.targets is None

@@ -3,6 +3,8 @@ import warnings
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
+import tensorflow_probability as tfp
 from scipy import stats
 
 from tests.support import trained_models
@@ -327,3 +329,95 @@ def test_loaded_laplace_has_no_data_to_sample_with(logistic, few, tmp_path):
         mcmc.nuts_last_layer(loaded)
     loaded.set_data(x, y)
     np.testing.assert_array_equal(sample_few(loaded).theta, few)
+
+
+def test_samples_of_other_seeds_are_independent(regression):
+    one, other = (
+        sample_few(
+            regression,
+            num_chains=40,
+            num_warmup=10,
+            num_samples=15,
+            max_tree_depth=2,
+            seed=seed,
+        ).theta
+        for seed in (0, 4)
+    )
+    correlations = [
+        np.corrcoef(one[..., i].ravel(), other[..., i].ravel())[0, 1]
+        for i in range(one.shape[-1])
+    ]
+    # The standard error is 0.04, of 600 draws each.
+    assert np.abs(correlations).max() < 0.25
+
+
+def test_transitions_that_diverge_are_counted_and_warned_of(regression):
+    """Steps are far too long for a posterior so much narrower."""
+    with (
+        pytest.warns(UserWarning, match="R-hat"),
+        pytest.warns(UserWarning, match="16 transitions diverged"),
+    ):
+        samples = sample(
+            regression,
+            prior_precision=1e8,
+            num_warmup=1,
+            num_samples=4,
+            jit_compile=False,
+        )
+    assert samples.num_divergences == 16
+
+
+def test_a_chain_that_never_moves_is_warned_of(regression):
+    with (
+        pytest.warns(UserWarning, match="R-hat is nan"),
+        pytest.warns(UserWarning, match="diverged"),
+    ):
+        sample(
+            regression,
+            prior_precision=1e8,
+            num_chains=1,
+            num_warmup=1,
+            num_samples=4,
+            jit_compile=False,
+        )
+
+
+def test_more_acceptance_takes_more_steps(regression):
+    samples = sample_few(regression, target_accept_prob=0.99, num_samples=10)
+    # 3 or 7, of the default.
+    assert samples.mean_leapfrogs > 10
+
+
+def test_trees_are_no_deeper_than_asked_for(regression):
+    assert sample_few(regression, max_tree_depth=1).mean_leapfrogs == 1.0
+
+
+def test_a_density_that_is_not_finite_is_an_error():
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    x, y = np.ones((3, 1)), np.full(3, 1e25)
+    laplace = LastLayerLaplace(model, "regression").fit(x, y, verbose=0)
+    with pytest.raises(FloatingPointError, match="not finite"):
+        sample_few(laplace)
+
+
+def test_sums_of_many_examples_keep_their_digits(rng, monkeypatch):
+    """In single precision, of log likelihoods that sum to some 14000."""
+    x, y = rng.normal(size=(20000, 2)), rng.integers(0, 2, 20000)
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    laplace = LastLayerLaplace(model, "classification").fit(x, y, verbose=0)
+    densities = []
+    make = tfp.mcmc.NoUTurnSampler
+
+    def observed(density, **options):
+        densities.append(density)
+        return make(density, **options)
+
+    monkeypatch.setattr(tfp.mcmc, "NoUTurnSampler", observed)
+    sample_few(laplace, num_chains=1, num_warmup=1, num_samples=4)
+    z = tf.constant(rng.normal(size=(20, 3)), tf.float32)
+    theta = laplace.transformation(tf.float32)[0](z).numpy().astype(np.float64)
+    logits = theta @ np.float64(laplace.inputs).T
+    expected = -np.logaddexp(0.0, np.where(y == 1, -logits, logits)).sum(axis=1)
+    expected -= 0.5 * np.square(theta).sum(axis=1)
+    error = np.float64(densities[0](z)) - expected
+    np.testing.assert_allclose(error - np.mean(error), 0.0, atol=3e-4)

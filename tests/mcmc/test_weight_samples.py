@@ -184,3 +184,22 @@ def test_samples_of_other_weights_are_refused(model, theta, tmp_path):
 def test_path_that_cannot_be_written_is_named(model, theta, tmp_path):
     with pytest.raises(ValueError, match="path"):
         make(model, theta).save(tmp_path / "missing" / "samples.npz")
+
+
+def test_draws_that_alternate_are_worth_more(model, theta):
+    """A chain whose neighbours lie on opposite sides of the mean."""
+    for step in range(1, STEPS):
+        theta[step] -= 0.5 * theta[step - 1]
+    size = make(model, theta).effective_sample_size
+    # (1 + 0.5) / (1 - 0.5) times their number.
+    assert (size > 2.0 * STEPS * CHAINS).all()
+
+
+def test_float32_samples_count_as_the_same_in_float64(model, theta):
+    single = (1.0 + 1e-4 * theta).astype(np.float32)
+    found, expected = make(model, single), make(model, single.astype(float))
+    for name in ("r_hat", "effective_sample_size"):
+        value = getattr(found, name)
+        assert value.dtype == np.float64
+        np.testing.assert_array_equal(value, getattr(expected, name))
+    assert found.theta.dtype == np.float32

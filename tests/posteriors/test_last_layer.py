@@ -7,6 +7,7 @@ from tests.support.dense_models import CLASSES
 from tests.support.dense_models import LOGITS
 from tests.support.dense_models import NUM
 from tests.support.dense_models import SIZE
+from tests.support.dense_models import Subclassed
 from tests.support.dense_models import assert_untouched
 from tests.support.dense_models import every_model
 from tests.support.dense_models import only_the_head
@@ -217,3 +218,19 @@ def test_half_precision_is_close_enough(x):
     network = posteriors.LastLayer(randomize(with_policy))
     assert network.find_activation(x, LOGITS) == "linear"
     assert network.inputs(x, NUM).dtype == np.float32
+
+
+def test_a_layer_that_is_called_by_keyword_is_seen(x):
+    class ByKeyword(Subclassed):
+        def call(self, inputs):
+            return self.head(inputs=self.hidden(inputs=inputs))
+
+    model = ByKeyword()
+    expected = model(x)
+    network = posteriors.LastLayer(model)
+    network.check_inputs(x)
+    np.testing.assert_allclose(
+        network.outputs(tf.constant(network.loc), network.inputs(x, NUM)),
+        expected,
+        atol=1e-6,
+    )

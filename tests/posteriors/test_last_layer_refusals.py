@@ -295,3 +295,35 @@ def test_digest_tells_weights_apart():
     assert posteriors.LastLayer(model).digest() == first
     randomize(model, seed=2)
     assert network.digest() != first
+
+
+def test_digest_tells_statistics_and_shapes_apart():
+    model = randomize(sequential())
+    network = posteriors.LastLayer(model)
+    first = network.digest()
+    norm = model.layers[1]
+    norm.moving_mean.assign(norm.moving_mean + 1.0)
+    assert network.digest() != first
+    shapes = [
+        keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)]),
+        keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]),
+    ]
+    digests = set()
+    for one in shapes:
+        for weight in one.weights:
+            weight.assign(np.ones(weight.shape))
+        bias = one.layers[-1].bias
+        bias.assign(np.ones(bias.shape))
+        digests.add(posteriors.LastLayer(one).digest())
+    assert len(digests) == 2
+
+
+def test_a_name_of_two_layers_is_refused():
+    inputs = keras.Input((SIZE,))
+    hidden = keras.Sequential(
+        [keras.layers.Dense(4, name="head")], name="backbone"
+    )(inputs)
+    model = keras.Model(inputs, keras.layers.Dense(2, name="head")(hidden))
+    with pytest.raises(ValueError, match="'head', of which it has 2"):
+        posteriors.LastLayer(model, "head")
+    assert posteriors.LastLayer(model).num_outputs == 2

@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
+import scipy.stats
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from tfp_refine import posteriors
 from tfp_refine.posteriors import likelihoods
 
 NOISES = (0.3, 1.0, 2.5)
@@ -245,3 +247,23 @@ def test_of_kind_picks_by_name_and_outputs():
     for noise in (0.0, -1.0, np.nan):
         with pytest.raises(ValueError, match="noise_scale"):
             of_kind("regression", 1, noise)
+
+
+def test_the_factor_of_the_joint_density_scales_the_likelihood_alone(rng):
+    targets, outputs = make_data(rng, likelihoods.Categorical(), 4)
+    theta = rng.standard_normal((3, 5))
+
+    class Network:
+        def outputs(self, theta, inputs):
+            return outputs + theta[:, :1, tf.newaxis] + inputs
+
+    function = posteriors.log_joint(Network(), likelihoods.Categorical(), 0.3)
+    log_likelihood = tf.reduce_sum(
+        reference(likelihoods.Categorical(), targets, outputs)
+    )
+    log_prior = scipy.stats.norm.logpdf(theta, scale=0.3**-0.5).sum(axis=1)
+    for factor in (1.0, 7.0):
+        np.testing.assert_allclose(
+            function(tf.constant(theta), 0.0, targets, factor),
+            factor * log_likelihood + log_prior,
+        )

@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfp_refine import arguments
+from tfp_refine import posteriors
 from tfp_refine import stateless
 from tfp_refine.laplace import curvature_posterior
 from tfp_refine.laplace import evidence
@@ -130,7 +131,7 @@ class Laplace(curvature_posterior.CurvaturePosterior):
         predictives.check(method, self.likelihood)
         arguments.positive_integer("num_samples", num_samples)
         inputs, num_examples = self._inputs(x, batch_size)
-        return self.predict_from_inputs(
+        predictions = self.predict_from_inputs(
             inputs,
             num_examples,
             method,
@@ -138,11 +139,13 @@ class Laplace(curvature_posterior.CurvaturePosterior):
             stateless.seeds.check(seed),
             average,
         )
+        posteriors.check_finite(predictions)
+        return predictions
 
     def predict_from_inputs(
         self, inputs, num_examples, method, num_samples, seed, average
     ):
-        """Predicts as `predict`, from what the network takes."""
+        """Predicts as `predict`, from what the network takes, unchecked."""
         if method == "mc":
             return self._draws_from_inputs(
                 self.likelihood.predictions,

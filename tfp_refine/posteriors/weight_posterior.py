@@ -202,9 +202,11 @@ class WeightPosterior(abc.ABC):
         arguments.positive_integer("num_samples", num_samples)
         seed = stateless.seeds.check(seed)
         inputs, num_examples = self._inputs(x, batch_size)
-        return self._draws_from_inputs(
+        draws = self._draws_from_inputs(
             function, inputs, num_examples, num_samples, seed, average
         )
+        check_finite(draws)
+        return draws
 
     def _draws_from_inputs(
         self, function, inputs, num_examples, num_samples, seed, average
@@ -233,7 +235,6 @@ class WeightPosterior(abc.ABC):
                     draws[0, rows] += block.sum(axis=0) / num_samples
                 else:
                     draws[samples, rows] = block
-        check_finite(draws)
         return draws
 
     def _inputs(self, x, batch_size):
@@ -264,7 +265,7 @@ def check_finite(predictions):
     """Checks predictions.
 
     Args:
-        predictions: Array.
+        predictions: What users get, array.
 
     Raises:
         ValueError: If they are not finite.
