@@ -29,16 +29,7 @@ def write(path, kind, model, arrays):
         "kind": kind,
         "shapes": stateless.ModelWeights(model).shapes,
     }
-    try:
-        array_file.write(
-            pathlib.Path(path),
-            {_DESCRIPTION: np.array(json.dumps(about)), **arrays},
-        )
-    except OSError as error:
-        raise ValueError(
-            "`path` must be a file that can be written. "
-            f"Received: path={str(path)!r} ({error})"
-        ) from error
+    array_file.save(path, {_DESCRIPTION: np.array(json.dumps(about)), **arrays})
 
 
 def read(path, kind, model):

@@ -42,16 +42,7 @@ def write(path, posterior, kind, description, arrays):
         "activation": posterior.activation,
         **description,
     }
-    try:
-        array_file.write(
-            pathlib.Path(path),
-            {_DESCRIPTION: np.array(json.dumps(about)), **arrays},
-        )
-    except OSError as error:
-        raise ValueError(
-            "`path` must be a file that can be written. "
-            f"Received: path={str(path)!r} ({error})"
-        ) from error
+    array_file.save(path, {_DESCRIPTION: np.array(json.dumps(about)), **arrays})
 
 
 def read(path, kind, model):

@@ -22,6 +22,25 @@ def write(path, arrays):
     temporary.replace(path)
 
 
+def save(path, arrays):
+    """Writes a file that a user named, as `write`.
+
+    Args:
+        path: File.
+        arrays: Dict of arrays.
+
+    Raises:
+        ValueError: If it cannot be written.
+    """
+    try:
+        write(pathlib.Path(path), arrays)
+    except OSError as error:
+        raise ValueError(
+            "`path` must be a file that can be written. "
+            f"Received: path={str(path)!r} ({error})"
+        ) from error
+
+
 def read(path: pathlib.Path):
     """Reads what `write` wrote.
 
