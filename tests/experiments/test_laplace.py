@@ -1,6 +1,5 @@
 """The Laplace experiment, run as users run it, and its flags."""
 
-import json
 import subprocess
 import sys
 
@@ -269,15 +268,7 @@ def test_a_run_that_was_killed_ends_with_the_same_numbers(finished, tmp_path):
     )
     process = COMMAND.run(*digits(tmp_path))
     assert process.returncode == 0, process.stderr
-    ours, theirs = (
-        {
-            path.relative_to(folder): experiment_command.reproducible(
-                json.loads(path.read_text())
-            )
-            for path in folder.glob("*/*.json")
-        }
-        for folder in (tmp_path, finished[0])
-    )
+    ours, theirs = map(experiment_command.records, (tmp_path, finished[0]))
     assert ours
     for path, record in ours.items():
         assert record == theirs[path], path

@@ -71,6 +71,14 @@ def results(folder):
     return json.loads((folder / "results.json").read_text())
 
 
+def records(folder):
+    """Reads the records in the folders below, without what differs."""
+    return {
+        path.relative_to(folder): reproducible(json.loads(path.read_text()))
+        for path in folder.glob("*/*.json")
+    }
+
+
 def reproducible(record):
     """Drops what differs from run to run: times and folders."""
     if isinstance(record, dict):
