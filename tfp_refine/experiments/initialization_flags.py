@@ -236,9 +236,3 @@ def prior_scale():
         return float(FLAGS.prior_scale)
     except ValueError:
         return FLAGS.prior_scale
-
-
-def prior_scale_of(kernel_shape):
-    """Returns the number that the prior's scale is for a kernel."""
-    prior = regularizers.GaussianKL(prior_scale())
-    return prior.for_fan_in(math.prod(kernel_shape[:-1])).prior_scale

@@ -10,7 +10,6 @@ from tfp_refine import layers
 from tfp_refine import losses
 from tfp_refine import models
 from tfp_refine import regularizers
-from tfp_refine import stateless
 from tfp_refine.experiments import image_models
 from tfp_refine.experiments import initialization_flags
 
@@ -75,7 +74,13 @@ def build(method, input_shape, num_outputs, num_examples, seed, task="curves"):
             **arguments,
         )
     if method == "mc_dropout":
-        model = _with_dropout(model, num_examples, seed)
+        model = models.to_mc_dropout(
+            model,
+            FLAGS.dropout,
+            num_train_examples=num_examples,
+            prior_scale=initialization_flags.prior_scale(),
+            seed=seed,
+        )
     if num_outputs:
         image_models.compile_classifier(model, FLAGS.learning_rate)
     else:
@@ -101,39 +106,3 @@ def _layer_arguments(method, num_examples):
         "conv_layer": keras.layers.Conv2D,
         "dense_layer": keras.layers.Dense,
     }
-
-
-def _with_dropout(model, num_examples, seed):
-    """Adds dropout that also acts in predictions, and weight decay.
-
-    The decay is the bound's divergence from the prior (Gal and Ghahramani,
-    2016, https://arxiv.org/abs/1506.02142, Eq. 4), divided by `num_examples` as
-    the loss is a mean.
-
-    Args:
-        model: Functional `keras.Model`, a chain of layers.
-        num_examples: Number of training examples.
-        seed: Integer.
-
-    Returns:
-        model: Another one, with new weights.
-    """
-    rate = FLAGS.dropout
-    x = model.inputs[0]
-    first, *_, last = (v for v in model.layers if hasattr(v, "kernel"))
-    for index, layer in enumerate(model.layers[1:]):
-        config = layer.get_config()
-        if not hasattr(layer, "kernel"):
-            x = type(layer).from_config(config)(x)
-            continue
-        scale = initialization_flags.prior_scale_of(layer.kernel.shape)
-        decay = 0.5 / (num_examples * scale**2)
-        # Keras' units that are kept are divided by `1 - rate`, so the weights
-        # of the paper are its kernels divided by that.
-        keep = 1.0 if layer is first else 1.0 - rate
-        config["kernel_regularizer"] = keras.regularizers.L2(decay / keep)
-        config["bias_regularizer"] = keras.regularizers.L2(decay)
-        x = type(layer).from_config(config)(x)
-        if layer is not last:
-            x = layers.MCDropout(rate, seed=stateless.seeds.key(seed, index))(x)
-    return keras.Model(model.inputs, x, name=model.name)

@@ -32,5 +32,5 @@ class MCDropout(keras.layers.Dropout):
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02142)
     """
 
-    def call(self, inputs, training=True):
+    def call(self, inputs, training=None):
         return super().call(inputs, training=not mean_weights.is_active())

@@ -1,0 +1,165 @@
+"""Dropout that makes a model Bayesian."""
+
+import math
+
+import keras
+
+from tfp_refine import arguments
+from tfp_refine import layers
+from tfp_refine import regularizers
+from tfp_refine import stateless
+
+
+def to_mc_dropout(
+    model,
+    rate=0.5,
+    *,
+    num_train_examples,
+    prior_scale=1.0,
+    learn_rate=False,
+    seed=None,
+):
+    """Copies a model, with dropout that also acts in predictions.
+
+    The copy has `layers.MCDropout` after each layer with a kernel but the last.
+    The divergence from the prior becomes weight decay, in place of regularizers
+    that these layers had; so the loss is a bound, over the number of training
+    examples. With `learn_rate`, these layers, the first included, are wrapped
+    in `layers.ConcreteDropout` instead.
+
+    Args:
+        model: Built `keras.Model`, functional or Sequential. It is not changed.
+        rate: Probability of dropping, in (0, 1); the initial one of those that
+            are learned. Defaults to `0.5`.
+        num_train_examples: Number of training examples.
+        prior_scale: Standard deviation of the weights' prior: a number,
+            "fan_in" (variance `1 / fan_in`) or "he" (`2 / fan_in`). Defaults to
+            `1.0`.
+        learn_rate: Whether each layer learns a rate of its own.
+        seed: Integer that fixes the noise; fresh if `None`.
+
+    Returns:
+        model: Functional `keras.Model` with the same weights, not compiled.
+
+    Raises:
+        ValueError: If an argument is invalid, or the model is subclassed or
+            has no layer that would drop anything.
+
+    Example:
+
+    ```python
+    dropout = tfp_refine.models.to_mc_dropout(model, num_train_examples=60000)
+    ```
+
+    Reference:
+        - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02142), Eq. 4
+        - [Gal et al., 2017](https://arxiv.org/abs/1705.07832)
+    """
+    arguments.proportion("rate", rate, one=False)
+    arguments.positive_integer("num_train_examples", num_train_examples)
+    prior = regularizers.GaussianKL(prior_scale)
+    conversion = _Conversion(
+        _weighted_layers(model),
+        rate,
+        num_train_examples,
+        prior,
+        stateless.seeds.check(seed),
+    )
+    functional = model
+    if isinstance(model, keras.Sequential):  # which has no `call_function`
+        (x,), (y,) = model.inputs, model.outputs
+        functional = keras.Model(x, y, name=model.name)
+    converted = keras.models.clone_model(
+        functional,
+        clone_function=conversion.learn if learn_rate else conversion.decay,
+        call_function=None if learn_rate else conversion.call,
+    )
+    for layer in model.layers:
+        if not layer.weights:
+            continue
+        copied = converted.get_layer(layer.name)
+        if isinstance(copied, layers.ConcreteDropout):
+            copied = copied.layer
+        copied.set_weights(layer.get_weights())
+    return converted
+
+
+class _Conversion:
+    """What happens to each layer of a model."""
+
+    def __init__(self, weighted, rate, num_train_examples, prior, seed):
+        self._weighted, self._rate, self._prior = weighted, rate, prior
+        self._num_train_examples = num_train_examples
+        self._seed = seed
+        self._dropout = {}
+
+    def decay(self, layer):
+        """Copies a layer, with the decay that its prior stands for."""
+        config = layer.get_config()
+        if layer in self._weighted:
+            # Keras divides what it keeps by `1 - rate`: the weights of the
+            # paper are its kernels divided by that.
+            first = layer is self._weighted[0]
+            keep = 1.0 if first else 1.0 - self._rate
+            decay = 0.5 / self._num_train_examples / self._scale(layer) ** 2
+            config["kernel_regularizer"] = keras.regularizers.L2(decay / keep)
+            config["bias_regularizer"] = keras.regularizers.L2(decay)
+        return type(layer).from_config(config)
+
+    def call(self, layer, *args, **kwargs):
+        """Calls a copied layer, and drops some of its outputs."""
+        outputs = layer(*args, **kwargs)
+        names = [one.name for one in self._weighted[:-1]]
+        if layer.name not in names:
+            return outputs
+        if layer.name not in self._dropout:  # a shared layer has one
+            number = names.index(layer.name)
+            self._dropout[layer.name] = layers.MCDropout(
+                self._rate,
+                seed=stateless.seeds.key(self._seed, number),
+                name=f"{layer.name}_dropout",
+            )
+        return self._dropout[layer.name](outputs)
+
+    def learn(self, layer):
+        """Copies a layer, into one that drops its inputs at a learned rate."""
+        config = layer.get_config()
+        if layer not in self._weighted:
+            return type(layer).from_config(config)
+        # The wrapper has the divergence.
+        config |= {"kernel_regularizer": None, "bias_regularizer": None}
+        return layers.ConcreteDropout(
+            type(layer).from_config(config),
+            initial_rate=self._rate,
+            prior_scale=self._scale(layer),
+            num_train_examples=self._num_train_examples,
+            seed=stateless.seeds.key(self._seed, self._weighted.index(layer)),
+            name=layer.name,
+        )
+
+    def _scale(self, layer):
+        """Returns the prior's standard deviation for the weights of a layer."""
+        fan_in = math.prod(layer.kernel.shape[:-1])
+        return self._prior.for_fan_in(fan_in).prior_scale
+
+
+def _weighted_layers(model):
+    """Returns the layers with a kernel, in order of the calls."""
+    if isinstance(model, keras.Sequential):
+        stateless.arrays.check_built(model)
+    if not isinstance(model, keras.Model) or not hasattr(model, "inputs"):
+        raise ValueError(
+            "`model` must be a functional or Sequential keras.Model. "
+            f"Received: {type(model).__name__}"
+        )
+    weighted = [layer for layer in model.layers if hasattr(layer, "kernel")]
+    if any(hasattr(layer, "variational_weights") for layer in model.layers):
+        raise ValueError(
+            f"The model '{model.name}' has layers with posteriors already."
+        )
+    if len(weighted) < 2:
+        raise ValueError(
+            "`model` must have two layers with a kernel or more, such as Dense "
+            f"layers. Received: '{model.name}' with {len(weighted)}"
+        )
+    return weighted
