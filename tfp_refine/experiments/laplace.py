@@ -34,8 +34,9 @@ from tfp_refine.experiments import laplace_report
 from tfp_refine.experiments import laplace_toy
 from tfp_refine.experiments import record
 from tfp_refine.experiments import run_flags
+from tfp_refine.experiments import shift_flags
 
-_FLAG_MODULES = (run_flags, laplace_flags)
+_FLAG_MODULES = (run_flags, shift_flags, laplace_flags)
 for _module in _FLAG_MODULES:
     flags.adopt_module_key_flags(_module)  # --help shows them
 FLAGS = flags.FLAGS

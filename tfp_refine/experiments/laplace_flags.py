@@ -5,9 +5,11 @@ from absl import flags
 from tfp_refine import arguments
 from tfp_refine import datasets
 from tfp_refine import laplace
+from tfp_refine.experiments import class_data
 from tfp_refine.experiments import image_models
 from tfp_refine.experiments import record
 from tfp_refine.experiments import run_flags
+from tfp_refine.experiments import shift_flags
 
 TASKS = ("comparison", "toy", "integration")
 METHODS = (
@@ -19,14 +21,8 @@ METHODS = (
     "nuts",
 )
 KINDS = ("images", "table", "text")
-SCALINGS = ("standardized", "unit", "none")
 RULES = ("marginal_likelihood", "grid_search")
 _TEXTS = ("20newsgroups", "ag_news_subset", "imdb_reviews", "trec")
-_UNSEEN = {
-    "images": ["turned", "shuffled"],
-    "table": ["shuffled"],
-    "text": ["shuffled"],
-}
 _MODELS = {"images": "lenet5", "table": "mlp", "text": "gru"}
 # The paper's batch and epochs, and most steps.
 _MAX_STEPS, _EPOCHS = 30000, 100
@@ -62,7 +58,6 @@ flags.DEFINE_enum(
     KINDS,
     "What --dataset is. Defaults to what it is known as, else to images.",
 )
-flags.DEFINE_bool("download", False, "Download data sets that are missing.")
 flags.DEFINE_string(
     "model",
     None,
@@ -74,7 +69,7 @@ flags.DEFINE_string(
 flags.DEFINE_enum(
     "scaling",
     "standardized",
-    SCALINGS,
+    class_data.SCALINGS,
     "Inputs as the model takes them: standardized, as for models that are "
     "trained here; pixels from 0 to 1 (unit); or as they are (none).",
 )
@@ -167,26 +162,6 @@ flags.DEFINE_integer("nuts_samples", 300, "Transitions that are kept.", 4)
 flags.DEFINE_integer(
     "num_samples", 200, "Draws of each predictive distribution.", 1
 )
-flags.DEFINE_list(
-    "unseen",
-    None,
-    "Inputs that should be told from test inputs: other data sets; shuffled "
-    "(each pixel, column or word is another example's); turned (images, by 90 "
-    "degrees). Defaults to turned,shuffled for images, else to shuffled.",
-)
-flags.DEFINE_list(
-    "rotations",
-    ["15", "30", "45", "60", "75", "90"],
-    "Of images: degrees by which test images are turned.",
-)
-flags.DEFINE_list(
-    "corruptions",
-    [],
-    f"Of images: corruptions, of {', '.join(datasets.CORRUPTIONS)}.",
-)
-flags.DEFINE_integer(
-    "shift_examples", 2000, "Test images that are turned or corrupted.", 1
-)
 flags.DEFINE_integer("toy_points", 50, "Of toy: training examples.", 4)
 flags.DEFINE_integer("toy_steps", 3000, "Of toy: steps that VB trains for.", 1)
 flags.DEFINE_float("toy_prior_scale", 10.0, "Of toy: that of the weights.", 0)
@@ -211,13 +186,7 @@ _OF_METHODS = {
 }
 _OF_TOY = ("toy_points", "toy_prior_scale")
 _OF_PREDICTIONS = ("num_samples", "predictive")
-_OF_EVALUATION = (
-    *_OF_PREDICTIONS,
-    "corruptions",
-    "rotations",
-    "shift_examples",
-    "unseen",
-)
+_OF_EVALUATION = (*_OF_PREDICTIONS, *shift_flags.EVALUATION)
 # Flags that do not decide what a folder holds: records have others' in their
 # names.
 _INCIDENTAL = (
@@ -286,7 +255,6 @@ def check():
     run_flags.fill(
         kind=kind,
         model=_MODELS[kind],
-        unseen=_UNSEEN[kind],
         output_dir=f"results/laplace/{FLAGS.dataset}",
     )
     for name in ("learning_rate", "prior_scale", "toy_prior_scale"):
@@ -325,8 +293,7 @@ def check():
             )
         if kind == "images" and FLAGS.model != "gru":
             image_models.usual_variational(FLAGS.model)
-    if kind == "images":
-        run_flags.numbers("rotations", float)
+    shift_flags.check(kind)
 
 
 def _check_counts(name):

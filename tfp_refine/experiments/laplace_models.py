@@ -26,7 +26,7 @@ def load(data):
     """Loads a trained model.
 
     Args:
-        data: `laplace_data.Data`.
+        data: `class_data.Data`.
 
     Returns:
         model: `keras.Model`.
@@ -67,7 +67,7 @@ def build(data):
     """Builds and compiles a classifier.
 
     Args:
-        data: `laplace_data.Data`.
+        data: `class_data.Data`.
 
     Returns:
         model: `keras.Model` that returns logits.
@@ -107,7 +107,7 @@ def train(model, data, directory):
 
     Args:
         model: What `build` returned.
-        data: `laplace_data.Data`.
+        data: `class_data.Data`.
         directory: Folder of the training's files.
 
     Returns:

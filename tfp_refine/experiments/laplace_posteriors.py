@@ -11,6 +11,7 @@ from tfp_refine import laplace
 from tfp_refine import mcmc
 from tfp_refine import stateless
 from tfp_refine.experiments import laplace_flags
+from tfp_refine.experiments import posterior_diagnostics
 
 FLAGS = flags.FLAGS
 # Random streams, each with a number of its own below the seed.
@@ -23,7 +24,7 @@ class Posteriors:
 
     Args:
         model: Trained `keras.Model`.
-        data: `laplace_data.Data`.
+        data: `class_data.Data`.
         folder: `record.Folder`.
     """
 
@@ -143,7 +144,8 @@ class Posteriors:
             seed=stateless.seeds.key(FLAGS.seed, _REFINEMENT),
             **laplace_flags.refinement_options(),
         )
-        return refined, {"num_params": float(num_params(refined))}
+        num_params = posterior_diagnostics.num_params(refined)
+        return refined, {"num_params": float(num_params)}
 
     def _make_nuts(self):
         samples = mcmc.nuts(
@@ -151,31 +153,7 @@ class Posteriors:
             seed=stateless.seeds.key(FLAGS.seed, _NUTS),
             **laplace_flags.nuts_options(),
         )
-        return samples, diagnostics(samples)
-
-
-def num_params(refined):
-    """Returns the number of parameters of a refined posterior's flows."""
-    return sum(np.size(value) for value in refined.params.values())
-
-
-def diagnostics(samples):
-    """Returns how far samples can be trusted.
-
-    Args:
-        samples: `mcmc.WeightSamples`.
-
-    Returns:
-        about: Dict of floats.
-    """
-    return {
-        "max_r_hat": float(np.max(samples.r_hat)),
-        "min_effective_sample_size": float(
-            np.min(samples.effective_sample_size)
-        ),
-        "num_divergences": float(samples.num_divergences),
-        "mean_leapfrogs": float(samples.mean_leapfrogs),
-    }
+        return samples, posterior_diagnostics.diagnostics(samples)
 
 
 def _laplace_class():

@@ -13,7 +13,7 @@ from tfp_refine import metrics
 from tfp_refine import regularizers
 from tfp_refine import stateless
 from tfp_refine.experiments import laplace_flags
-from tfp_refine.experiments import laplace_posteriors
+from tfp_refine.experiments import posterior_diagnostics
 
 FLAGS = flags.FLAGS
 # Clusters of a class, and their distance from the origin.
@@ -108,7 +108,7 @@ class Toy:
                 seed=stateless.seeds.key(FLAGS.seed, _NUTS),
                 verbose=int(FLAGS.progress),
             )
-            about = laplace_posteriors.diagnostics(posterior)
+            about = posterior_diagnostics.diagnostics(posterior)
         elif length is not None:
             posterior = posterior.refine(
                 flow_length=length,
