@@ -4,40 +4,9 @@ import numpy as np
 
 from tfp_refine.experiments import figures
 from tfp_refine.experiments import posterior_flags
+from tfp_refine.experiments import published
 from tfp_refine.experiments import text_table
 
-# Havasi et al., 2021, Tables 2 and 3, without augmentation: MLL and accuracy,
-# as far as known. By data set, model, its Bayesian weights and batch
-# normalization.
-_PAPER = {
-    ("mnist", "lenet5", "full", False): {
-        "vi": (-0.032, None),
-        "refined_vi": (-0.025, None),
-    },
-    # Louizos and Welling, 2017, Table 2.
-    ("mnist", "lenet5_caffe", "full", False): {
-        "vi": (None, 0.991),
-        "mnf": (None, 0.993),
-    },
-    ("cifar10", "lenet5", "full", False): {
-        "vi": (-0.815, 0.723),
-        "refined_vi": (-0.768, 0.735),
-    },
-    ("cifar10", "resnet20", "hybrid", False): {
-        "vi": (-0.465, 0.842),
-        "refined_vi": (-0.432, 0.858),
-    },
-    ("cifar10", "resnet20", "hybrid", True): {"refined_vi": (-0.423, 0.856)},
-}
-# Tomczak et al., 2021, Table 1: an MLP with two layers of 400 units on MNIST.
-_PRIORS = {
-    ("gaussian", "mean_field", 1.0): (-0.094, 0.9758),
-    ("gaussian", "fixed_variance", 1.0): (-0.052, 0.9833),
-    ("gaussian", "mean_field", 0.5): (-0.092, 0.9757),
-    ("collapsed_mean", "mean_field", 1.0): (-0.047, 0.9866),
-    ("collapsed_mean_variance", "mean_field", 1.0): (-0.049, 0.9855),
-    ("collapsed_variance", "mean_field", 1.0): (-0.068, 0.9787),
-}
 TITLES = {
     "map": "MAP",
     "vi": "VI",
@@ -72,14 +41,16 @@ def paper(dataset, model, variational, batch_norm, augment, system):
     """Returns the paper's figures for a configuration, `{}` if it has none."""
     if augment != "none" or system not in posterior_flags.USUAL:
         return {}
-    return _PAPER.get((dataset, model, variational, batch_norm), {})
+    return published.IMAGES.get((dataset, model, variational, batch_norm), {})
 
 
 def paper_of_priors(dataset, model, hidden, system):
     """Returns the figures of the paper on collapsed bounds, likewise."""
     if (dataset, model, list(hidden)) != ("mnist", "mlp", ["400", "400"]):
         return {}
-    return {"vi": _PRIORS[system]} if system in _PRIORS else {}
+    return (
+        {"vi": published.PRIORS[system]} if system in published.PRIORS else {}
+    )
 
 
 def tables(dataset, model, results, paper=None):

@@ -36,6 +36,7 @@ from tfp_refine import refinement
 from tfp_refine import stateless
 from tfp_refine.experiments import mnf_flags
 from tfp_refine.experiments import posterior_flags
+from tfp_refine.experiments import published
 from tfp_refine.experiments import record
 from tfp_refine.experiments import refinement_flags
 from tfp_refine.experiments import run_flags
@@ -212,7 +213,7 @@ class Experiment:
             FLAGS.likelihood == "homoscedastic"
             and posterior_flags.system() in posterior_flags.USUAL
         )
-        paper = uci_report.PAPER.get(FLAGS.dataset) if is_papers else None
+        paper = published.UCI.get(FLAGS.dataset) if is_papers else None
         print(uci_report.table(FLAGS.dataset, len(results), summary, paper))
         uci_report.plot(self._folder.path, results)
         print(f"\nRecord: {self._folder.path / 'results.json'}")

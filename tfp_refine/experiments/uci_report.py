@@ -5,14 +5,6 @@ import numpy as np
 from tfp_refine.experiments import figures
 from tfp_refine.experiments import text_table
 
-# Table 1 of Havasi et al., 2021, as far as known: MLL and ELBO, original units.
-# Its ELBO of boston is in other units, and left out.
-PAPER = {
-    "boston": {"vi": (-2.874, None), "refined_vi": (-2.851, None)},
-    "concrete": {"vi": (-3.138, -3248.0), "refined_vi": (-3.131, -3071.0)},
-    "energy": {"vi": (-0.749, -1297.0), "refined_vi": (-0.707, -1192.0)},
-    "yacht": {"vi": (-1.749, -929.0), "refined_vi": (-1.626, -790.0)},
-}
 _TITLES = {
     "vi": "VI",
     "control": "VI, as long",
@@ -107,7 +99,7 @@ def table(dataset, num_splits, summary, paper=None):
         dataset: Name of the data set.
         num_splits: Number of splits.
         summary: What `summarize` returned.
-        paper: Entry of `PAPER`, or `None`.
+        paper: Entry of `published.UCI`, or `None`.
 
     Returns:
         table: Text of several lines.
