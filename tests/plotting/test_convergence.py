@@ -40,3 +40,13 @@ def test_runs_that_diverged_leave_gaps(tmp_path):
 def test_there_must_be_runs(curves):
     with pytest.raises(ValueError, match="a run at least"):
         plotting.convergence(curves, LABELS)
+
+
+def test_steps_may_be_linear():
+    scales = [
+        plotting.convergence({"a": [run(0.0)]}, LABELS, log_steps=log_steps)
+        .axes[0]
+        .get_xscale()
+        for log_steps in (True, False)
+    ]
+    assert scales == ["symlog", "linear"]

@@ -12,9 +12,11 @@ from tfp_refine.plotting.integration_errors import integration_errors
 from tfp_refine.plotting.learning_curves import learning_curves
 from tfp_refine.plotting.memorization import memorization
 from tfp_refine.plotting.posterior_contours import posterior_contours
+from tfp_refine.plotting.posterior_histograms import posterior_histograms
 from tfp_refine.plotting.posterior_scatter import posterior_scatter
 from tfp_refine.plotting.predictive_bands import predictive_bands
 from tfp_refine.plotting.pruning_curve import pruning_curve
+from tfp_refine.plotting.ranking import ranking
 from tfp_refine.plotting.reliability_diagram import reliability_diagram
 from tfp_refine.plotting.rotated_digit import rotated_digit
 from tfp_refine.plotting.shift_curves import shift_curves
@@ -32,9 +34,11 @@ __all__ = [
     "learning_curves",
     "memorization",
     "posterior_contours",
+    "posterior_histograms",
     "posterior_scatter",
     "predictive_bands",
     "pruning_curve",
+    "ranking",
     "reliability_diagram",
     "rotated_digit",
     "shift_curves",

@@ -5,17 +5,17 @@ import numpy as np
 from tfp_refine.plotting import grid
 
 
-def convergence(curves, labels):
+def convergence(curves, labels, log_steps=True):
     """Plots metrics against training steps, a panel each.
 
     Lines are medians over the runs, bands go from the lowest to the highest.
-    Steps are on a scale that is linear up to the first one after 0, and then
-    logarithmic.
 
     Args:
         curves: Dict from name of a method to a list of its runs, each a dict
             with `"step"`, the same for all runs, and the metrics, `[T]`.
         labels: Dict from metric to the label of its axis.
+        log_steps: Whether steps are on a scale that is linear up to the second
+            of them, and then logarithmic. Defaults to `True`; else linear.
 
     Returns:
         figure: `matplotlib.figure.Figure`.
@@ -49,7 +49,8 @@ def convergence(curves, labels):
                 linewidth=0,
             )
             finals += [*values[:, -1], *np.median(values[:, 1:], axis=0)]
-        axes.set_xscale("symlog", linthresh=max(steps[1], 1))
+        if log_steps:
+            axes.set_xscale("symlog", linthresh=max(steps[1], 1))
         axes.set_xlim(0, steps[-1])
         axes.set_xlabel("training step")
         axes.set_ylabel(label)

@@ -4,6 +4,8 @@ import numpy as np
 from matplotlib import figure as figure_lib
 
 _MARKERS = "osD^vPX"
+# Characters of a name that has no room beside another one.
+_LONG = 16
 
 
 def reliability_diagram(bins):
@@ -53,7 +55,8 @@ def reliability_diagram(bins):
     gaps.set_ylim(-0.02, 1.02)
     gaps.set_ylabel("accuracy")
     # Above the axes: inside, some predictor would be hidden.
-    figure.legend(loc="outside upper left", fontsize="medium", ncols=2)
+    columns = 2 if max(map(len, bins)) < _LONG else 1
+    figure.legend(loc="outside upper left", fontsize="medium", ncols=columns)
     shares.set_ylim(bottom=0)
     shares.set_xlabel("confidence")
     shares.set_ylabel("fraction of\npredictions")

@@ -36,7 +36,7 @@ def shift_curves(curves):
     first = next(iter(next(iter(curves.values())).values()))
     names = [name for name in first if name != "strength"]
     figure = figure_lib.Figure(
-        figsize=(0.8 + 3.8 * len(curves), 2.6 * len(names)),
+        figsize=(3.0 + 3.8 * len(curves), 2.6 * len(names)),
         layout="constrained",
     )
     panels = figure.subplots(
@@ -57,5 +57,7 @@ def shift_curves(curves):
         panels[-1, column].set_xlabel("strength")
     for row, metric in enumerate(names):
         panels[row, 0].set_ylabel(_LABELS.get(metric, metric))
-    panels[0, 0].legend(fontsize="small")
+    # Beside the panels: inside, it would hide some curve.
+    handles = panels[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside right upper", fontsize="small")
     return figure
