@@ -84,3 +84,24 @@ def test_what_is_infinite_is_never_the_best():
         False,
         True,
     ]
+
+
+def test_what_is_best_may_be_near_a_number():
+    columns = {"coverage": report_table.Column("coverage", 2, 0.95)}
+    table = report_table.table(
+        {
+            "low": [{"coverage": 0.9}],
+            "near": [{"coverage": 0.97}],
+            "all": [{"coverage": 1.0}],
+        },
+        columns,
+    )
+    assert [cells[0].is_best for cells in table.rows.values()] == [
+        False, True, False
+    ]  # fmt: skip
+
+
+def test_counts_have_no_spread():
+    columns = {"steps": report_table.Column("steps", 0, has_spread=False)}
+    table = report_table.table({"a": [{"steps": 1.0}, {"steps": 3.0}]}, columns)
+    assert table.rows["a"][0].text == "2"

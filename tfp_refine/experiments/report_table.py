@@ -12,12 +12,15 @@ class Column(NamedTuple):
     Attributes:
         title: Its head.
         digits: Digits after the point.
-        better: "low", "high", or `None` where neither is better.
+        better: "low", "high", a number that it should be near to, or `None`
+            where nothing is better.
+        has_spread: Whether standard deviations are shown.
     """
 
     title: str
     digits: int
-    better: str | None = None
+    better: str | float | None = None
+    has_spread: bool = True
 
 
 class Cell(NamedTuple):
@@ -73,9 +76,9 @@ class Table(NamedTuple):
             entries = [f"<th>{html.escape(title)}</th>"]
             for text, is_best in cells:
                 text = html.escape(text)
-                entries.append(
-                    f"<td><b>{text}</b></td>" if is_best else f"<td>{text}</td>"
-                )
+                kind = ' class="text"' if text[:1].isalpha() else ""
+                text = f"<b>{text}</b>" if is_best else text
+                entries.append(f"<td{kind}>{text}</td>")
             rows.append(f"<tr>{''.join(entries)}</tr>")
         notes = "".join(f"<p>{html.escape(note)}</p>\n" for note in self.notes)
         return "<table>\n" + "\n".join(rows) + "\n</table>\n" + notes
@@ -137,6 +140,8 @@ def _best(of_methods, column):
     means = [mean for mean in means if math.isfinite(mean)]
     if column.better is None or len(means) < 2:
         return None
+    if isinstance(column.better, float):
+        return min(means, key=lambda mean: abs(mean - column.better))
     return min(means) if column.better == "low" else max(means)
 
 
@@ -144,7 +149,7 @@ def _cell(values, column, best):
     if not values:
         return Cell("-", False)
     text = f"{statistics.fmean(values):.{column.digits}f}"
-    if len(values) > 1:
+    if len(values) > 1 and column.has_spread:
         text += f" ± {statistics.stdev(values):.{column.digits}f}"
     return Cell(text, best is not None and _rounded(values, column) == best)
 

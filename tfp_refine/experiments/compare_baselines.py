@@ -1,0 +1,133 @@
+"""Baselines of the comparison: ensembles, averages and samples of weights."""
+
+import numpy as np
+from absl import flags
+
+from tfp_refine import baselines
+from tfp_refine import prediction
+from tfp_refine.experiments import compare_flags
+from tfp_refine.experiments import compare_networks
+from tfp_refine.experiments import fitted
+
+FLAGS = flags.FLAGS
+
+
+def why_no_temperature(run):
+    """Returns why logits cannot be scaled, or `None`."""
+    if run.data.num_classes is None:
+        return "Temperature scaling is for logits, and this is a regression."
+    return None
+
+
+def temperature(run, name, directory, trained):
+    """Scales the logits of a trained network."""
+    del name, directory
+    scaled = baselines.TemperatureScaling(trained.model)
+    scaled.fit(*run.data.validation)
+    return trained._replace(
+        draws=lambda x: _logits(scaled.predict(x)),
+        num_numbers=trained.num_numbers + 1,
+        posterior=scaled,
+        about={"temperature": scaled.temperature},
+        history=None,
+        seconds=None,
+    )
+
+
+def deep_ensemble(run, name, directory):
+    """Trains a deep ensemble, of the same steps for each member."""
+    num_examples = len(run.data.train[1])
+    steps = compare_flags.train_steps(num_examples)
+    epsilon = None
+    if name == "deep_ensemble_adversarial":
+        epsilon = FLAGS.adversarial_epsilon
+    ensemble = baselines.deep_ensemble(
+        compare_networks.build("map", run.data, run.seed(0), steps),
+        *run.data.train,
+        num_members=FLAGS.num_members,
+        steps=steps,
+        batch_size=min(FLAGS.batch_size, num_examples),
+        learning_rate=FLAGS.learning_rate,
+        learning_rate_decay="cosine",
+        adversarial_epsilon=epsilon,
+        checkpoint_dir=directory,
+        seed=run.seed(4),
+        verbose=int(FLAGS.progress),
+    )
+    return _of_members(ensemble, FLAGS.num_members * steps)
+
+
+def swag(run, name, directory, start):
+    """Fits Gaussians to gradient descent from trained weights."""
+    del name
+    num_examples = len(run.data.train[1])
+    batch_size = min(FLAGS.batch_size, num_examples)
+    begin = start.posterior if start.model is None else start.model
+    posterior = baselines.swag(
+        begin,
+        *run.data.train,
+        num_snapshots=FLAGS.swag_snapshots,
+        rank=FLAGS.swag_rank,
+        batch_size=batch_size,
+        learning_rate=FLAGS.sgd_learning_rate,
+        loss=run.loss,
+        checkpoint_dir=directory,
+        seed=run.seed(5),
+        verbose=int(FLAGS.progress),
+    )
+    steps = FLAGS.swag_snapshots * max(1, num_examples // batch_size)
+    return fitted.Fitted(
+        lambda x: prediction.predict(
+            posterior, x, FLAGS.num_samples, seed=run.seed(1)
+        ),
+        start.num_steps + len(posterior.mean) * steps,
+        posterior.mean.size
+        + posterior.variance.size
+        + posterior.deviations.size,
+        posterior=posterior,
+    )
+
+
+def cyclical_sghmc(run, name, directory, start):
+    """Samples weights in cycles, from trained ones."""
+    del name
+    num_examples = len(run.data.train[1])
+    steps = compare_flags.train_steps(num_examples)
+    batch_size = min(FLAGS.batch_size, num_examples)
+    per_cycle = max(1, steps // FLAGS.cycles)
+    samples = baselines.cyclical_sghmc(
+        start.model,
+        *run.data.train,
+        num_cycles=FLAGS.cycles,
+        samples_per_cycle=FLAGS.samples_per_cycle,
+        steps_per_cycle=per_cycle,
+        # Noise is in the last steps of a cycle, and not in most of it.
+        steps_per_sample=max(
+            1,
+            min(
+                num_examples // batch_size,
+                per_cycle // (2 * FLAGS.samples_per_cycle),
+            ),
+        ),
+        batch_size=batch_size,
+        learning_rate=FLAGS.sgd_learning_rate,
+        temperature=FLAGS.temperature,
+        loss=run.loss,
+        checkpoint_dir=directory,
+        seed=run.seed(6),
+        verbose=int(FLAGS.progress),
+    )
+    return _of_members(samples, start.num_steps + FLAGS.cycles * per_cycle)
+
+
+def _of_members(ensemble, num_steps):
+    return fitted.Fitted(
+        ensemble.predict,
+        num_steps,
+        ensemble.params.size,
+        posterior=ensemble,
+    )
+
+
+def _logits(probs):
+    return np.log(np.maximum(probs, np.finfo(probs.dtype).tiny))

@@ -1,0 +1,136 @@
+"""Laplace's approximation, its refinement and NUTS in the comparison."""
+
+import keras
+import numpy as np
+from absl import flags
+
+from tfp_refine import laplace
+from tfp_refine import mcmc
+from tfp_refine.experiments import fitted
+from tfp_refine.experiments import posterior_diagnostics
+from tfp_refine.math import softplus
+
+FLAGS = flags.FLAGS
+
+
+def why_no_laplace(run):
+    """Returns why a trained network has no Laplace approximation, or `None`."""
+    if run.data.num_classes is None and FLAGS.likelihood == "heteroscedastic":
+        return (
+            "Its likelihood has one noise for all inputs; "
+            "--likelihood=homoscedastic has it."
+        )
+    return None
+
+
+def why_not_all_layers(run):
+    """Returns why there is none of all layers, or `None`."""
+    return why_no_laplace(run) or _why_too_large(
+        run, "max_laplace_weights", "laplace has"
+    )
+
+
+def why_not_sampled(run):
+    """Returns why all layers cannot be sampled, or `None`."""
+    return why_not_all_layers(run) or _why_too_large(
+        run, "max_sampled_weights", "nuts_last_layer samples"
+    )
+
+
+def _why_too_large(run, flag, other):
+    if run.num_weights <= FLAGS[flag].value:
+        return None
+    return (
+        f"The network has {run.num_weights} weights, more than --{flag}="
+        f"{FLAGS[flag].value}; {other} those of the last layer."
+    )
+
+
+def last_layer(run, name, directory, trained):
+    """Fits Laplace's approximation of the last layer."""
+    del name, directory
+    return _fit(run, trained, laplace.LastLayerLaplace)
+
+
+def all_layers(run, name, directory, trained):
+    """Fits Laplace's approximation of all layers, predicting by its outputs.
+
+    Draws of weights would leave where the network is linear in them.
+    """
+    del name, directory
+    return _fit(run, trained, laplace.DiagonalLaplace)
+
+
+def refined(run, name, directory, base):
+    """Refines Laplace's approximation by radial flows."""
+    del name, directory
+    posterior = base.posterior.refine(
+        flow_length=FLAGS.flows, seed=run.seed(8), verbose=int(FLAGS.progress)
+    )
+    num_params = posterior_diagnostics.num_params(posterior)
+    return base._replace(
+        draws=_draws(run, posterior, base.posterior.noise_scale),
+        num_numbers=base.num_numbers + num_params,
+        posterior=posterior,
+        about={},
+    )
+
+
+def sampled(run, name, directory, base):
+    """Samples the posterior by NUTS."""
+    del name, directory
+    samples = mcmc.nuts(
+        base.posterior,
+        num_chains=FLAGS.nuts_chains,
+        num_warmup=FLAGS.nuts_warmup,
+        num_samples=FLAGS.nuts_samples,
+        max_tree_depth=FLAGS.nuts_max_tree_depth,
+        seed=run.seed(9),
+        verbose=int(FLAGS.progress),
+    )
+    return base._replace(
+        draws=_draws(run, samples, base.posterior.noise_scale),
+        num_numbers=run.num_weights + samples.theta.size,
+        posterior=samples,
+        about=posterior_diagnostics.diagnostics(samples),
+    )
+
+
+def _fit(run, trained, kind):
+    model, options = trained.model, {}
+    likelihood = "classification"
+    if run.data.num_classes is None:
+        # What comes before the noise; it shares its weights.
+        means = model.get_layer("outputs").output
+        likelihood, model = "regression", keras.Model(model.input, means)
+        x = run.data.train[0][:1]
+        _, scale = run.loss.loc_and_scale(trained.model(x))
+        options["noise_scale"] = float(np.ravel(scale)[0])
+    posterior = kind(model, likelihood, **options)
+    posterior.fit(*run.data.train, verbose=int(FLAGS.progress))
+    posterior.optimize_prior_precision()
+    size = posterior.network.size
+    is_full = kind is laplace.LastLayerLaplace
+    return fitted.Fitted(
+        _draws(run, posterior, posterior.noise_scale),
+        trained.num_steps,
+        trained.num_numbers + (size * size if is_full else size),
+        posterior=posterior,
+        about={"prior_precision": posterior.prior_precision},
+    )
+
+
+def _draws(run, posterior, noise_scale):
+    """Returns a function that draws as the whole network would."""
+
+    def draws(x):
+        options = {"num_samples": FLAGS.num_samples, "seed": run.seed(1)}
+        if isinstance(posterior, laplace.DiagonalLaplace):
+            options["method"] = "linearized"
+        found = posterior.predict(x, **options)
+        if run.data.num_classes is not None:
+            return np.log(np.maximum(found, np.finfo(found.dtype).tiny))
+        raw = softplus.inverse_of_float(noise_scale)
+        return np.concatenate([found, np.full_like(found, raw)], axis=-1)
+
+    return draws
