@@ -74,6 +74,7 @@ def test_a_task_that_is_run_again_keeps_the_other(finished):
     assert list(after["results"]["toy"]) == ["iblm"]
 
 
+@pytest.mark.slow
 def test_images_have_entropies_too(tmp_path):
     process = COMMAND.run(
         f"--output_dir={tmp_path}", "--dataset=digits", "--task=curves",
@@ -91,6 +92,7 @@ def test_images_have_entropies_too(tmp_path):
     assert (tmp_path / "entropies.png").exists()
 
 
+@pytest.mark.slow
 def test_tables_of_a_folder_can_have_classes(tmp_path):
     rng = np.random.default_rng(0)
     folder = tmp_path / "mine" / "data"

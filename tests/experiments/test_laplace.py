@@ -128,6 +128,7 @@ assert len(names) == 5, names
     assert process.returncode == 0, process.stderr
 
 
+@pytest.mark.slow
 def test_a_trained_model_is_taken_as_it_is(tmp_path):
     data = datasets.load_images("digits")
     x = data.x_train.astype(np.float32) / 255.0
@@ -162,14 +163,12 @@ def test_a_trained_model_is_taken_as_it_is(tmp_path):
     assert "holds results of other flags or data" in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "flags",
     [
         ("--dataset=wine", "--layers=all"),
-        pytest.param(
-            ("--dataset=digits", "--model=gru", "--predictive=probit"),
-            marks=pytest.mark.slow,
-        ),
+        ("--dataset=digits", "--model=gru", "--predictive=probit"),
     ],
     ids=["table_all_layers", "gru_rows"],
 )
@@ -202,6 +201,7 @@ def write_texts(root):
                 (folder / f"{number}.txt").write_text(" ".join(text))
 
 
+@pytest.mark.slow
 def test_texts_of_a_folder_are_read(tmp_path):
     write_texts(tmp_path)
     process = COMMAND.run(

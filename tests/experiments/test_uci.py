@@ -146,6 +146,7 @@ def test_multiplicative_flows_are_trained(tmp_path):
     assert np.isfinite(metrics["mnf"]["elbo"])
 
 
+@pytest.mark.slow
 def test_data_that_changed_is_noticed(tmp_path):
     folder = tmp_path / "data" / "mine"
     folder.mkdir(parents=True)
