@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 import scipy.special
+import tensorflow as tf
 
 from tfp_refine import metrics
 
@@ -115,3 +116,62 @@ def test_configs_restore_it(kind, function):
 def test_bins_are_positive():
     with pytest.raises(ValueError, match="num_bins"):
         metrics.ExpectedCalibrationError(num_bins=0)
+
+
+BAD = {
+    "probs": ([0, 1], [[0.5, 0.6], [0.5, 0.5]], "sum to 1"),
+    "nan": ([0, 1], [[np.nan, 0.5], [0.5, 0.5]], "sum to 1"),
+    "negative": ([0, 1], [[1.2, -0.2], [0.5, 0.5]], "sum to 1"),
+    "label": ([0, 2], [[0.5, 0.5], [0.5, 0.5]], "class numbers"),
+    "below": ([0, -1], [[0.5, 0.5], [0.5, 0.5]], "class numbers"),
+    "fraction": ([0.0, 0.5], [[0.5, 0.5], [0.5, 0.5]], "class numbers"),
+    "rows": ([[1, 1], [0, 1]], [[0.5, 0.5], [0.5, 0.5]], "class numbers"),
+    "soft": ([[0.4, 0.6], [0, 1]], [[0.5, 0.5], [0.5, 0.5]], "class numbers"),
+}
+
+
+@parametrize
+@pytest.mark.parametrize("case", BAD)
+def test_bad_values_are_errors_and_in_compiled_programs_nan(
+    kind, function, case
+):
+    labels, probs, message = BAD[case]
+    labels, probs = np.array(labels), np.array(probs, np.float32)
+    with pytest.raises(ValueError, match=message):
+        kind().update_state(labels, probs)
+    with pytest.raises(
+        ValueError, match=r"sum to 1|y_true|finite|negative|prob"
+    ):
+        function(labels, probs)
+    metric = kind()
+    tf.function(metric.update_state)(labels, probs)
+    assert np.isnan(metric.result())
+    metric.reset_state()
+    tf.function(metric.update_state)(np.array([0, 1]), np.full((2, 2), 0.5))
+    assert np.isfinite(metric.result())
+
+
+@parametrize
+@pytest.mark.parametrize(
+    ("labels", "predictions"),
+    [((2, 3), (2, 2)), ((3,), (2, 2)), ((2,), (2,)), ((2,), (2, 1)),
+     ((2, 1, 1), (2, 2)), ((), (2, 2))],
+    ids=str,
+)  # fmt: skip
+def test_shapes_that_do_not_fit_are_errors(kind, function, labels, predictions):
+    with pytest.raises(ValueError, match="must have shape"):
+        kind(from_logits=True).update_state(
+            np.zeros(labels, int), np.zeros(predictions, np.float32)
+        )
+
+
+@parametrize
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_probabilities_of_half_precision_are_taken(kind, function, dtype, rng):
+    logits = rng.normal(size=(20, 1000))
+    probs = tf.nn.softmax(tf.cast(logits, dtype))
+    labels = rng.integers(0, 1000, 20)
+    metric = kind()
+    tf.function(metric.update_state)(labels, probs)
+    expected = function(labels, scipy.special.softmax(logits, axis=-1))
+    np.testing.assert_allclose(metric.result(), expected, rtol=0.02, atol=0.01)

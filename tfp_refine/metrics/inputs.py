@@ -5,7 +5,7 @@ from keras import ops
 from tfp_refine.math import gaussian
 
 # Loose enough for float16 outputs, tight enough to notice logits.
-_SUM_TOLERANCE = 1e-3
+SUM_TOLERANCE = 1e-3
 
 
 def as_array(name, value):
@@ -86,7 +86,7 @@ def as_class_draws(name, value, from_logits):
             )
         sums = ops.sum(draws, axis=-1)
         error = float(ops.max(ops.abs(sums - 1.0)))
-        if error > _SUM_TOLERANCE:
+        if error > SUM_TOLERANCE:
             raise ValueError(
                 f"`{name}` must hold probabilities that sum to 1 over classes "
                 "(or set from_logits=True). Received: sums from "

@@ -1,9 +1,17 @@
 """Metrics that Keras computes batch by batch, in `fit` and `evaluate`."""
 
+import math
+
 import keras
+import tensorflow as tf
 from keras import ops
 
 from tfp_refine import arguments
+from tfp_refine.metrics import inputs
+
+_HALF = ("bfloat16", "float16")
+# How far their probabilities may be from a sum of 1, with many classes.
+_HALF_TOLERANCE = 0.02
 
 
 class _OfClasses(keras.metrics.Metric):
@@ -30,30 +38,35 @@ class _OfClasses(keras.metrics.Metric):
             y_true: Labels.
             y_pred: Predictions.
             sample_weight: Weights, `[B]`; ones if `None`.
+
+        Raises:
+            ValueError: If shapes do not fit; and, outside of compiled programs,
+                if labels are no class numbers, or probabilities do not sum to
+                1. In compiled programs such values make the result NaN.
         """
+        y_true = ops.convert_to_tensor(y_true)
+        y_pred = ops.convert_to_tensor(y_pred)
+        is_half = keras.backend.standardize_dtype(y_pred.dtype) in _HALF
         y_pred = ops.cast(y_pred, self.dtype)
+        _check_shapes(y_true, y_pred)
+        labels, are_labels = _as_labels(y_true, y_pred.shape[-1])
         log_probs = (
             ops.log_softmax(y_pred) if self.from_logits else ops.log(y_pred)
         )
+        are_probs = _are_probabilities(ops.exp(log_probs), is_half)
+        if tf.executing_eagerly():
+            _check_values(are_labels, are_probs)
         if len(y_pred.shape) == 3:
             log_probs = ops.logsumexp(log_probs, axis=0) - ops.log(
                 ops.cast(ops.shape(y_pred)[0], self.dtype)
             )
-        y_true = ops.convert_to_tensor(y_true)
-        num_classes = log_probs.shape[-1]
-        is_one_hot = len(y_true.shape) == 2 and y_true.shape[-1] == num_classes
-        labels = (
-            ops.argmax(y_true, axis=-1)
-            if is_one_hot
-            else ops.reshape(ops.cast(y_true, "int32"), [-1])
+            are_probs = ops.all(are_probs, axis=0)
+        weights = ops.cast(
+            ops.where(are_labels & are_probs, 1.0, math.nan), self.dtype
         )
-        if sample_weight is None:
-            sample_weight = ops.ones_like(labels)
-        self._add(
-            labels,
-            log_probs,
-            ops.reshape(ops.cast(sample_weight, self.dtype), [-1]),
-        )
+        if sample_weight is not None:
+            weights *= ops.reshape(ops.cast(sample_weight, self.dtype), [-1])
+        self._add(labels, log_probs, weights)
 
     def get_config(self):
         return super().get_config() | {"from_logits": self.from_logits}
@@ -163,3 +176,56 @@ class ExpectedCalibrationError(_OfClasses):
 
     def get_config(self):
         return super().get_config() | {"num_bins": self.num_bins}
+
+
+def _check_shapes(y_true, y_pred):
+    """Checks shapes, as far as they are known."""
+    shapes = tuple(y_true.shape), tuple(y_pred.shape)
+    fits = len(shapes[1]) in (2, 3) and (shapes[1][-1] or 0) >= 2
+    fits = fits and (
+        len(shapes[0]) == 1
+        or (len(shapes[0]) == 2 and shapes[0][1] in (1, shapes[1][-1]))
+    )
+    if fits:
+        sizes = shapes[0][0], shapes[1][-2]
+        fits = None in sizes or sizes[0] == sizes[1]
+    if not fits:
+        raise ValueError(
+            "`y_pred` must have shape [B, C] or [S, B, C], and `y_true` [B], "
+            f"[B, 1] or [B, C]. Received: shapes {shapes[1]} and {shapes[0]}"
+        )
+
+
+def _as_labels(y_true, num_classes):
+    """Returns class numbers, and whether they are, each `[B]`."""
+    if len(y_true.shape) == 2 and y_true.shape[-1] == num_classes:
+        rows = ops.cast(y_true, "float32")
+        are_labels = ops.all((rows == 0.0) | (rows == 1.0), axis=-1)
+        return ops.argmax(rows, axis=-1), are_labels & (
+            ops.sum(rows, axis=-1) == 1.0
+        )
+    numbers = ops.reshape(y_true, [-1])
+    labels = ops.cast(numbers, "int32")
+    are_labels = (labels >= 0) & (labels < num_classes)
+    are_labels &= ops.cast(labels, numbers.dtype) == numbers
+    return ops.clip(labels, 0, num_classes - 1), are_labels
+
+
+def _are_probabilities(probs, is_half):
+    """Tells which rows are, `[B]` or `[S, B]`; those with NaN are not."""
+    tolerance = _HALF_TOLERANCE if is_half else inputs.SUM_TOLERANCE
+    return ops.abs(ops.sum(probs, axis=-1) - 1.0) <= tolerance
+
+
+def _check_values(are_labels, are_probs):
+    if not bool(ops.all(are_labels)):
+        raise ValueError(
+            "`y_true` must hold class numbers, or one-hot rows. Received: "
+            f"others in {int(ops.sum(~are_labels))} of {len(are_labels)} rows"
+        )
+    if not bool(ops.all(are_probs)):
+        raise ValueError(
+            "`y_pred` must hold probabilities that sum to 1 over classes (or "
+            "set from_logits=True). Received: others in "
+            f"{int(ops.sum(~are_probs))} of {int(ops.size(are_probs))} rows"
+        )
