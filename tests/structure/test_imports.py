@@ -30,6 +30,8 @@ MAY_IMPORT = (
     dict.fromkeys(LEVEL_0, set())
     | LEVEL_1
     | dict.fromkeys(LEVEL_2, BELOW_METHODS)
+    # A model that becomes Bayesian is initialized.
+    | {"models": BELOW_METHODS | {"initializers"}}
     | {"experiments": ROOMS, build_file.PACKAGE: ROOMS}
 )
 

@@ -3,7 +3,9 @@
 from tfp_refine.initializers.heuristic import Heuristic
 from tfp_refine.initializers.iblm import IBLM
 from tfp_refine.initializers.initializer import PosteriorInitializer
+from tfp_refine.initializers.lookup import get
 from tfp_refine.initializers.lsuv import LSUV
+from tfp_refine.initializers.moped import MOPED
 from tfp_refine.initializers.orthogonal import Orthogonal
 from tfp_refine.initializers.uninformative import Uninformative
 from tfp_refine.initializers.xavier_normal import XavierNormal
@@ -12,8 +14,10 @@ __all__ = [
     "Heuristic",
     "IBLM",
     "LSUV",
+    "MOPED",
     "Orthogonal",
     "PosteriorInitializer",
     "Uninformative",
     "XavierNormal",
+    "get",
 ]

@@ -1,5 +1,7 @@
 """Models with variational layers, as functions that return a Keras model."""
 
+from tfp_refine.models.bayesian import to_bayesian
+from tfp_refine.models.bayesian import to_deterministic
 from tfp_refine.models.dropout import to_mc_dropout
 from tfp_refine.models.lenet5 import LeNet5
 from tfp_refine.models.lenet5_mnf import LeNet5MNF
@@ -7,4 +9,13 @@ from tfp_refine.models.mlp import MLP
 from tfp_refine.models.resnet import ResNet
 from tfp_refine.models.resnet import ResNet20
 
-__all__ = ["LeNet5", "LeNet5MNF", "MLP", "ResNet", "ResNet20", "to_mc_dropout"]
+__all__ = [
+    "LeNet5",
+    "LeNet5MNF",
+    "MLP",
+    "ResNet",
+    "ResNet20",
+    "to_bayesian",
+    "to_deterministic",
+    "to_mc_dropout",
+]

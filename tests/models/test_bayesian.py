@@ -1,0 +1,297 @@
+"""Models that become Bayesian, and back."""
+
+import warnings
+
+import keras
+import numpy as np
+import pytest
+
+import tfp_refine as tfr
+
+NUM_EXAMPLES = 100
+ESTIMATORS = ("flipout", "local_reparameterization", "reparameterization")
+
+
+def images(size=5):
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(size, 8, 8, 2)).astype("float32")
+
+
+def convolutional():
+    """A model with shared, nested, branching and unusual layers."""
+    inputs = keras.Input((8, 8, 2))
+    x = keras.layers.Conv2D(
+        4, 3, padding="same", activation="relu", kernel_regularizer="l2",
+        bias_initializer="ones", name="first",
+    )(inputs)  # fmt: skip
+    x = keras.layers.BatchNormalization(name="norm")(x)
+    shared = keras.layers.Conv2D(4, 3, padding="same", name="shared")
+    x = keras.layers.Add()([shared(x), shared(shared(x))])
+    x = keras.layers.DepthwiseConv2D(3, name="depthwise")(x)
+    x = keras.layers.Conv2DTranspose(3, 3, strides=2, name="transposed")(x)
+    x = keras.layers.GlobalAveragePooling2D()(x)
+    inner = keras.Sequential(
+        [keras.Input((3,)), keras.layers.Dense(5, "tanh", name="inside")],
+        name="inner",
+    )
+    outputs = keras.layers.Dense(3, use_bias=False, name="outputs")(inner(x))
+    return keras.Model(inputs, outputs)
+
+
+def sequences(kind, **options):
+    size = kind.__name__[4]  # ConvND
+    shape = (6,) * int(size)
+    return keras.Sequential(
+        [
+            keras.Input((*shape, 2)),
+            kind(3, 3, name="convolution", **options),
+            keras.layers.Flatten(),
+            keras.layers.Dense(2),
+        ]
+    ), np.random.default_rng(1).normal(size=(4, *shape, 2)).astype("float32")
+
+
+def convert(model, **options):
+    options = {"num_train_examples": NUM_EXAMPLES, "seed": 1} | options
+    return tfr.models.to_bayesian(model, **options)
+
+
+def assert_equal_at_means(converted, model, x):
+    with tfr.layers.mean_weights():
+        np.testing.assert_array_equal(converted(x), model(x))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_at_the_means_outputs_are_those_of_the_model(estimator):
+    model, x = convolutional(), images()
+    converted = convert(model, estimator=estimator)
+    assert_equal_at_means(converted, model, x)
+    assert np.std(tfr.predict(converted, x, 20, seed=1), axis=0).min() > 0.0
+    name = {
+        "flipout": "Conv2DFlipout",
+        "local_reparameterization": "Conv2DLocalReparameterization",
+        "reparameterization": "Conv2DReparameterization",
+    }[estimator]
+    assert type(converted.get_layer("first")).__name__ == name
+    for layer in ("depthwise", "transposed"):
+        found = type(converted.get_layer(layer)).__name__
+        assert found.endswith("Flipout")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D],
+    ids=lambda kind: kind.__name__,
+)
+@pytest.mark.parametrize(
+    "options",
+    [{"strides": 2}, {"dilation_rate": 2, "padding": "same"}],
+    ids=str,
+)
+def test_convolutions_of_all_ranks_are_converted_and_back(kind, options):
+    model, x = sequences(kind, **options)
+    converted = convert(model)
+    assert_equal_at_means(converted, model, x)
+    back = tfr.models.to_deterministic(converted)
+    np.testing.assert_array_equal(back(x), model(x))
+
+
+def test_back_and_forth_every_layer_is_of_its_kind_again():
+    model, x = convolutional(), images()
+    back = tfr.models.to_deterministic(convert(model))
+    np.testing.assert_array_equal(back(x), model(x))
+    kinds = [
+        [(type(layer), layer.name) for layer in m._flatten_layers()][1:]
+        for m in (back, model)
+    ]
+    named = [
+        [(k, n) for k, n in of if k is not keras.layers.InputLayer]
+        for of in kinds
+    ]
+    assert named[0] == named[1]
+
+
+def test_a_draw_is_a_deterministic_model_of_its_own():
+    model, x = convolutional(), images()
+    converted = convert(model, initializer=tfr.initializers.MOPED(0.5))
+    first, again, other = (
+        tfr.models.to_deterministic(converted, seed=seed)(x)
+        for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(np.array(first) - np.array(other)).max() > 1e-4
+    assert np.abs(np.array(first) - np.array(model(x))).max() > 1e-4
+
+
+def test_draws_have_the_moments_of_the_posterior():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
+    model.layers[0].kernel.assign(np.arange(1.0, 7.0).reshape(2, 3))
+    converted = convert(model, initializer=tfr.initializers.MOPED(0.3))
+    draws = np.array(
+        [
+            tfr.models.to_deterministic(converted, seed=s).layers[-1].kernel
+            for s in range(400)
+        ]
+    )
+    expected = np.array(model.layers[0].kernel)
+    # Six means of 400 draws: beyond 5 standard errors once in 3e5 runs.
+    z = (draws.mean(axis=0) - expected) / (0.3 * expected / np.sqrt(400))
+    assert np.abs(z).max() < 5.0
+    ratio = draws.std(axis=0) / (0.3 * expected)
+    assert np.abs(ratio - 1.0).max() < 5.0 / np.sqrt(800)
+
+
+def test_moped_makes_scales_a_part_of_the_means():
+    converted = convert(
+        convolutional(), initializer=tfr.initializers.MOPED(0.2, 1e-3)
+    )
+    for weight in converted.get_layer("first").variational_weights:
+        np.testing.assert_allclose(
+            weight.scale,
+            np.maximum(0.2 * np.abs(np.array(weight.loc)), 1e-3),
+            rtol=1e-4,
+        )
+
+
+def test_without_an_initializer_scales_are_those_of_the_posterior():
+    posterior = tfr.layers.MeanFieldPosterior(0.03)
+    converted = convert(convolutional(), initializer=None, posterior=posterior)
+    for weight in converted.get_layer("outputs").variational_weights:
+        np.testing.assert_allclose(weight.scale, 0.03, rtol=1e-5)
+
+
+def test_initializers_may_look_at_data():
+    x = images(40)
+    y = np.arange(40) % 3
+    model = convolutional()
+    converted = convert(model, initializer="lsuv", data=(x, y))
+    with tfr.layers.mean_weights():
+        assert np.abs(converted(x) - np.array(model(x))).max() > 1e-3
+    with pytest.raises(ValueError, match="IBLM needs training data"):
+        convert(model, initializer="iblm")
+
+
+def test_the_bound_counts_each_layer_once():
+    model = convolutional()
+    prior = tfr.regularizers.GaussianKL(0.5)
+    converted = convert(model, regularizer=prior)
+    converted(images())
+    expected = sum(
+        float(weight.kl())
+        for layer in converted._flatten_layers()
+        for weight in getattr(layer, "variational_weights", ())
+    )
+    assert expected > 0.0
+    np.testing.assert_allclose(
+        sum(map(float, converted.losses)), expected / NUM_EXAMPLES, rtol=1e-5
+    )
+
+
+def test_a_predicate_chooses_layers():
+    converted = convert(
+        convolutional(), layers=lambda layer: layer.name == "outputs"
+    )
+    random = [
+        layer.name
+        for layer in converted._flatten_layers()
+        if getattr(layer, "variational_weights", ())
+    ]
+    assert random == ["outputs"]
+
+
+def test_what_has_no_variational_twin_is_kept_and_named():
+    class Own(keras.layers.Dense):
+        pass
+
+    inputs = keras.Input((6, 4))
+    x = keras.layers.SeparableConv1D(3, 2, name="separable")(inputs)
+    x = keras.layers.LayerNormalization(name="norm")(x)
+    x = keras.layers.Lambda(lambda v: 2.0 * v, name="double")(x)
+    x = Own(3, name="own")(keras.layers.Flatten()(x))
+    model = keras.Model(inputs, keras.layers.Dense(2, name="outputs")(x))
+    with pytest.warns(UserWarning, match=r"kind: separable, double, own\."):
+        converted = convert(model)
+    x = np.random.default_rng(0).normal(size=(3, 6, 4)).astype("float32")
+    assert_equal_at_means(converted, model, x)
+
+
+def test_nothing_is_warned_of_for_usual_models():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        convert(convolutional())
+
+
+def test_the_model_is_left_as_it_was():
+    model, x = convolutional(), images()
+    before, weights = model(x), model.get_weights()
+    converted = convert(model)
+    converted.compile("adam", "mse")
+    converted.fit(x, np.ones((5, 3)), epochs=2, verbose=0)
+    np.testing.assert_array_equal(model(x), before)
+    for old, new in zip(weights, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_files_and_mixed_precision(tmp_path):
+    inputs = keras.Input((3,))
+    hidden = keras.layers.Dense(4, "relu", dtype="mixed_float16")(inputs)
+    model = keras.Model(inputs, keras.layers.Dense(2, dtype="float32")(hidden))
+    x = np.random.default_rng(0).normal(size=(5, 3)).astype("float32")
+    converted = convert(model)
+    assert_equal_at_means(converted, model, x)
+    converted.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert_equal_at_means(loaded, model, x)
+
+
+def test_seeds_differ_by_layer_and_fix_the_noise():
+    model, x = convolutional(), images()
+    draws = [
+        tfr.predict(convert(model, seed=seed), x, 3, seed=7) for seed in (1, 1)
+    ]
+    np.testing.assert_array_equal(*draws)
+    seeds = [
+        layer.seed
+        for layer in convert(model)._flatten_layers()
+        if getattr(layer, "variational_weights", ())
+    ]
+    assert len(set(seeds)) == len(seeds) == 6
+
+
+class Subclassed(keras.Model):
+    def call(self, inputs):
+        return inputs
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_train_examples": 0}, "num_train_examples"),
+        ({"estimator": "magic"}, "estimator"),
+        ({"layers": "all"}, "`layers` must be a function"),
+        ({"layers": lambda layer: False}, "no layer that can get posteriors"),
+        ({"initializer": "magic"}, "must be one of"),
+        ({"initializer": 3}, "must be one of"),
+        ({"regularizer": "magic"}, "regularizer must be one of"),
+        ({"regularizer": "l2"}, "must be a KL regularizer"),
+        ({"posterior": "magic"}, "posterior"),
+        ({"seed": -1}, "seed"),
+    ],
+    ids=str,
+)
+def test_bad_arguments(options, message):
+    with pytest.raises(ValueError, match=message):
+        convert(convolutional(), **options)
+
+
+def test_models_that_cannot_be_converted():
+    with pytest.raises(ValueError, match="functional or Sequential"):
+        convert(Subclassed())
+    with pytest.raises(ValueError, match="functional or Sequential"):
+        tfr.models.to_deterministic(Subclassed())
+    with pytest.raises(ValueError, match="no layer with posteriors"):
+        tfr.models.to_deterministic(convolutional())
+    with pytest.raises(ValueError, match="stands for no layer of Keras"):
+        tfr.models.to_deterministic(
+            tfr.models.MLP((2,), layer=tfr.layers.DenseMNF)
+        )

@@ -1,0 +1,43 @@
+"""Initializers of posteriors by name or object."""
+
+from tfp_refine.initializers import heuristic
+from tfp_refine.initializers import iblm
+from tfp_refine.initializers import lsuv
+from tfp_refine.initializers import moped
+from tfp_refine.initializers import orthogonal
+from tfp_refine.initializers import uninformative
+from tfp_refine.initializers import xavier_normal
+
+_BY_NAME = {
+    "heuristic": heuristic.Heuristic,
+    "iblm": iblm.IBLM,
+    "lsuv": lsuv.LSUV,
+    "moped": moped.MOPED,
+    "orthogonal": orthogonal.Orthogonal,
+    "uninformative": uninformative.Uninformative,
+    "xavier_normal": xavier_normal.XavierNormal,
+}
+
+
+def get(identifier):
+    """Retrieves an initializer of posteriors.
+
+    Args:
+        identifier: Name in snake case ("iblm"), or a function of a model and
+            its training data, such as a `PosteriorInitializer`.
+
+    Returns:
+        initializer: Function `(model, x, y)`.
+
+    Raises:
+        ValueError: If it is neither.
+    """
+    if isinstance(identifier, str) and identifier in _BY_NAME:
+        return _BY_NAME[identifier]()
+    if not callable(identifier):
+        raise ValueError(
+            f"An initializer of posteriors must be one of {sorted(_BY_NAME)}, "
+            "or a function of a model and its training data. "
+            f"Received: {identifier!r}"
+        )
+    return identifier

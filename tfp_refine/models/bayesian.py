@@ -1,0 +1,296 @@
+"""Trained Keras models that become Bayesian, and back."""
+
+import warnings
+
+import keras
+
+from tfp_refine import arguments
+from tfp_refine import initializers
+from tfp_refine import layers as layers_lib
+from tfp_refine import stateless
+
+# By class of a deterministic layer, what each estimator makes of it. Those with
+# one class only are drawn as it does, whatever was asked for.
+_CLASSES = {
+    keras.layers.Dense: {
+        "flipout": layers_lib.DenseFlipout,
+        "local_reparameterization": layers_lib.DenseLocalReparameterization,
+        "reparameterization": layers_lib.DenseReparameterization,
+    },
+    keras.layers.Conv1D: {
+        "flipout": layers_lib.Conv1DFlipout,
+        "reparameterization": layers_lib.Conv1DReparameterization,
+    },
+    keras.layers.Conv2D: {
+        "flipout": layers_lib.Conv2DFlipout,
+        "local_reparameterization": layers_lib.Conv2DLocalReparameterization,
+        "reparameterization": layers_lib.Conv2DReparameterization,
+    },
+    keras.layers.Conv3D: {
+        "flipout": layers_lib.Conv3DFlipout,
+        "reparameterization": layers_lib.Conv3DReparameterization,
+    },
+    keras.layers.Conv2DTranspose: {
+        "flipout": layers_lib.Conv2DTransposeFlipout
+    },
+    keras.layers.DepthwiseConv2D: {
+        "flipout": layers_lib.DepthwiseConv2DFlipout
+    },
+}
+_NORMALIZATIONS = (
+    keras.layers.BatchNormalization,
+    keras.layers.GroupNormalization,
+    keras.layers.LayerNormalization,
+    keras.layers.Normalization,
+    keras.layers.UnitNormalization,
+)
+_ESTIMATORS = ("flipout", "local_reparameterization", "reparameterization")
+_DETERMINISTIC = {
+    bayesian: deterministic
+    for deterministic, by_estimator in _CLASSES.items()
+    for bayesian in by_estimator.values()
+}
+# What only layers with posteriors have.
+_OF_POSTERIORS = (
+    "bias_posterior",
+    "kernel_posterior",
+    "kl_scale",
+    "num_train_examples",
+    "sample",
+    "seed",
+)
+
+
+def to_bayesian(
+    model,
+    *,
+    num_train_examples,
+    estimator="flipout",
+    regularizer="gaussian_kl",
+    posterior="mean_field",
+    initializer="moped",
+    layers=None,
+    data=None,
+    seed=None,
+):
+    """Copies a Keras model, with posteriors for its weights.
+
+    Dense layers and convolutions become variational layers, with the model's
+    weights as their posteriors' means; others are copied as they are. In the
+    scope `layers.mean_weights`, and with `sample=False` of `predict`, the copy
+    returns what the model returns.
+
+    Args:
+        model: Built `keras.Model`, functional or Sequential, perhaps with
+            others of these inside. It is not changed.
+        num_train_examples: Number of training examples.
+        estimator: How outputs are drawn: "flipout", "local_reparameterization"
+            or "reparameterization"; where a kind of layer has no such class, it
+            is Flipout.
+        regularizer: KL regularizer of kernels and biases, or its name; those of
+            the model are dropped, as a prior takes their place.
+        posterior: Posterior family of kernels and biases, or its name.
+        initializer: What sets the posteriors then: a function of the model and
+            its data, such as an initializer of `tfp_refine.initializers`, or
+            its name. "moped" keeps the means, and makes scales a tenth of their
+            size; others replace the trained weights. `None`: scales are those
+            that `posterior` starts from.
+        layers: Function of a layer that tells whether it gets posteriors.
+            Defaults to `None`: all that can.
+        data: `(x, y)`, or a `tf.data.Dataset`, for initializers that look at
+            data.
+        seed: Integer that fixes the noise; fresh if `None`.
+
+    Returns:
+        model: `keras.Model`, not compiled.
+
+    Raises:
+        ValueError: If an argument is invalid, or the model has no layer that
+            can get posteriors.
+
+    Warns:
+        UserWarning: If layers are kept as they are, because there is no
+            variational layer of their kind; it names them. Normalization is
+            kept silently.
+
+    Example:
+
+    ```python
+    bayesian = tfp_refine.models.to_bayesian(model, num_train_examples=60000)
+    ```
+
+    Reference:
+        - [Krishnan et al., 2020](https://arxiv.org/abs/1906.05323)
+    """
+    arguments.positive_integer("num_train_examples", num_train_examples)
+    arguments.one_of("estimator", estimator, _ESTIMATORS)
+    if layers is not None and not callable(layers):
+        raise ValueError(
+            "`layers` must be a function of a layer, or None. "
+            f"Received: layers={layers!r}"
+        )
+    set_posteriors = initializer and initializers.get(initializer)
+    seed = stateless.seeds.check(seed)
+    kept = []
+
+    def convert(layer, number):
+        kinds = _CLASSES.get(type(layer))
+        if kinds is None or not (layers is None or layers(layer)):
+            if kinds is None and _is_worth_a_warning(layer):
+                kept.append(layer.name)
+            return None
+        config = layer.get_config()
+        name = "depthwise" if "depthwise_initializer" in config else "kernel"
+        return _make(
+            kinds.get(estimator, kinds["flipout"]),
+            config
+            | {
+                f"{name}_regularizer": regularizer,
+                "bias_regularizer": regularizer,
+                "kernel_posterior": posterior,
+                "bias_posterior": posterior,
+                "num_train_examples": num_train_examples,
+                "seed": stateless.seeds.key(seed, number),
+            },
+        )
+
+    converted, copies = _copy(model, convert)
+    changed = [(old, new) for old, new in copies if type(new) is not type(old)]
+    if not changed:
+        raise ValueError(
+            f"The model '{model.name}' has no layer that can get posteriors"
+            f"{'' if layers is None else ' and that `layers` chooses'}; those "
+            f"are {', '.join(kind.__name__ for kind in _CLASSES)}."
+        )
+    if kept:
+        warnings.warn(
+            "These layers stay without posteriors, as there is no variational "
+            f"layer of their kind: {', '.join(kept)}.",
+            stacklevel=2,
+        )
+    for old, new in changed:
+        for weight in new.variational_weights:
+            weight.loc.assign(getattr(old, weight.name))
+    if set_posteriors is not None:
+        pair = data if isinstance(data, tuple) else (data, None)
+        set_posteriors(converted, *pair)
+    return converted
+
+
+def to_deterministic(model, *, seed=None):
+    """Copies a Bayesian model, without posteriors.
+
+    Variational layers become those of Keras that they stand for.
+
+    Args:
+        model: Built `keras.Model`, functional or Sequential, with layers of
+            posteriors that are no flows. It is not changed.
+        seed: Integer: the weights are one draw from the posteriors. Defaults to
+            `None`: they are the posteriors' means.
+
+    Returns:
+        model: `keras.Model`, not compiled.
+
+    Raises:
+        ValueError: If the model has no variational layer, or one that stands
+            for no layer of Keras.
+    """
+    generator = None
+    if seed is not None:
+        generator = keras.random.SeedGenerator(stateless.seeds.check(seed))
+
+    def convert(layer, number):
+        del number
+        kind = _DETERMINISTIC.get(type(layer))
+        if kind is None:
+            if getattr(layer, "variational_weights", ()):
+                raise ValueError(
+                    f"Layer '{layer.name}', a {type(layer).__name__}, stands "
+                    "for no layer of Keras."
+                )
+            return None
+        config = {
+            key: value
+            for key, value in layer.get_config().items()
+            if key not in _OF_POSTERIORS
+        }
+        for name in ("kernel_regularizer", "bias_regularizer"):
+            config.pop(name, None)  # the prior
+        config.pop("depthwise_regularizer", None)
+        return kind.from_config(config)
+
+    converted, copies = _copy(model, convert)
+    changed = [(old, new) for old, new in copies if type(new) is not type(old)]
+    if not changed:
+        raise ValueError(
+            f"The model '{model.name}' has no layer with posteriors."
+        )
+    for old, new in changed:
+        for weight in old.variational_weights:
+            value = weight.mean(weight.loc.dtype)
+            if generator is not None:
+                value = weight.sample(generator, weight.loc.dtype)
+            getattr(new, weight.name).assign(value)
+    return converted
+
+
+def _make(kind, config):
+    """Makes a layer; Keras hides what is wrong in an error of its own."""
+    try:
+        return kind.from_config(config)
+    except TypeError as error:
+        raise ValueError(
+            f"Layer '{config['name']}' cannot become a {kind.__name__}: "
+            f"{error.__context__ or error}"
+        ) from error
+
+
+def _copy(model, convert):
+    """Copies a model.
+
+    Args:
+        model: Functional or Sequential `keras.Model`.
+        convert: Function of a layer and its number to what takes its place, or
+            to `None` for a copy of itself.
+
+    Returns:
+        model: The copy; layers that were copied as they are have the weights.
+        copies: List of pairs of a layer and its copy, without nested models.
+    """
+    if isinstance(model, keras.Sequential):
+        stateless.arrays.check_built(model)
+    if not isinstance(model, keras.Model) or not (
+        isinstance(model, keras.Sequential) or hasattr(model, "inputs")
+    ):
+        raise ValueError(
+            "`model` must be a functional or Sequential keras.Model. "
+            f"Received: {type(model).__name__}"
+        )
+    copies = {}
+
+    def copy(layer):
+        new = convert(layer, len(copies))
+        if new is None:
+            # A function of Python cannot be copied, and has no weights.
+            is_function = isinstance(layer, keras.layers.Lambda)
+            new = (
+                layer
+                if is_function
+                else type(layer).from_config(layer.get_config())
+            )
+        copies[layer] = new
+        return new
+
+    converted = keras.models.clone_model(
+        model, clone_function=copy, recursive=True
+    )
+    for old, new in copies.items():
+        if type(old) is type(new) and old is not new:
+            new.set_weights(old.get_weights())
+    return converted, list(copies.items())
+
+
+def _is_worth_a_warning(layer):
+    if isinstance(layer, _NORMALIZATIONS):
+        return False  # point estimates, as usual
+    return bool(layer.weights) or isinstance(layer, keras.layers.Lambda)
