@@ -12,6 +12,7 @@ if _keras.backend.backend() != "tensorflow":
 from tfp_refine import arguments
 from tfp_refine import baselines
 from tfp_refine import bijectors
+from tfp_refine import callbacks
 from tfp_refine import datasets
 from tfp_refine import initializers
 from tfp_refine import laplace
@@ -39,6 +40,7 @@ __all__ = [
     "arguments",
     "baselines",
     "bijectors",
+    "callbacks",
     "datasets",
     "initializers",
     "laplace",

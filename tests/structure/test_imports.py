@@ -17,6 +17,7 @@ LEVEL_1 = {
 }
 LEVEL_2 = {
     "baselines",
+    "callbacks",
     "initializers",
     "laplace",
     "mcmc",

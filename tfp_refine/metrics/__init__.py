@@ -13,6 +13,7 @@ from tfp_refine.metrics.likelihood import gaussian_negative_log_likelihood
 from tfp_refine.metrics.likelihood import moment_matched_negative_log_likelihood
 from tfp_refine.metrics.likelihood import negative_log_likelihood
 from tfp_refine.metrics.maximum_mean_discrepancy import mmd
+from tfp_refine.metrics.mean_loss import MeanLoss
 from tfp_refine.metrics.out_of_distribution import auroc
 from tfp_refine.metrics.out_of_distribution import confidence
 from tfp_refine.metrics.out_of_distribution import fpr_at_95_tpr
@@ -33,6 +34,7 @@ __all__ = [
     "BrierScore",
     "CalibrationBins",
     "ExpectedCalibrationError",
+    "MeanLoss",
     "NegativeLogLikelihood",
     "accuracy",
     "area_under_risk_coverage",

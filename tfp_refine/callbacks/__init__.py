@@ -1,0 +1,7 @@
+"""Keras callbacks for the training of posteriors."""
+
+from tfp_refine.callbacks.elbo_logger import ELBOLogger
+from tfp_refine.callbacks.kl_annealing import KLAnnealing
+from tfp_refine.callbacks.kl_annealing import linear_warmup
+
+__all__ = ["ELBOLogger", "KLAnnealing", "linear_warmup"]

@@ -1,0 +1,84 @@
+"""The parts of the bound, in the logs of training."""
+
+import keras
+
+from tfp_refine import layers
+
+
+class ELBOLogger(keras.callbacks.Callback):
+    """Logs the KL divergence and the evidence lower bound after each epoch.
+
+    Adds to the logs, and so to the history and to what follows in the list of
+    callbacks: `"kl"`, the divergence of all weights from their priors, nats;
+    `"elbo"`, `-num_train_examples * nll - kl`, whatever `kl_scale` is; with
+    validation data `"val_elbo"`, likewise with `val_nll`: what the bound would
+    be if the training data were predicted as well. `nll` is that of the epoch's
+    batches, in training, so it lags behind; `val_nll` does not.
+
+    Args:
+        nll: Name in the logs of the mean negative log likelihood: that of a
+            metric of the model, such as `metrics.MeanLoss`.
+
+    Raises:
+        ValueError: In training, if the logs have no such metric, or the model
+            has no variational layers, or they do not know the number of
+            training examples.
+
+    Example:
+
+    ```python
+    loss = tfp_refine.losses.HeteroscedasticGaussianNLL()
+    model.compile("adam", loss, metrics=[tfp_refine.metrics.MeanLoss(loss)])
+    model.fit(x, y, callbacks=[tfp_refine.callbacks.ELBOLogger()])
+    ```
+    """
+
+    def __init__(self, nll="nll"):
+        super().__init__()
+        self.nll = nll
+        self._seeds = keras.random.SeedGenerator(0)
+
+    def on_epoch_end(self, epoch, logs=None):
+        logs = {} if logs is None else logs
+        if self.nll not in logs:
+            raise ValueError(
+                f"ELBOLogger finds no '{self.nll}' in the logs: compile the "
+                "model with `metrics=[tfp_refine.metrics.MeanLoss(loss)]`, or "
+                "pass the name of a metric that is one. "
+                f"Received: logs of {sorted(logs)}"
+            )
+        count = _num_train_examples(self.model)
+        kl = self._kl()
+        logs["kl"] = kl
+        for prefix in ("", "val_"):
+            if f"{prefix}{self.nll}" in logs:
+                nll = float(logs[f"{prefix}{self.nll}"])
+                logs[f"{prefix}elbo"] = -count * nll - kl
+
+    def _kl(self):
+        """Computes the divergence of all weights from their priors, nats."""
+        total, seen = 0.0, set()
+        for layer in self.model._flatten_layers():
+            if isinstance(layer, layers.ConcreteDropout):
+                total += float(layer.kl())
+            for weight in getattr(layer, "variational_weights", ()):
+                if id(weight.loc) not in seen:
+                    seen.add(id(weight.loc))
+                    total += float(weight.kl(seed=self._seeds, limited=True))
+        return total
+
+
+def _num_train_examples(model):
+    """Returns the number that all variational layers agree on."""
+    counts = {
+        layer.num_train_examples
+        for layer in model._flatten_layers()
+        if hasattr(layer, "num_train_examples")
+    }
+    if len(counts) != 1 or None in counts:
+        raise ValueError(
+            "All variational layers must know the same number of training "
+            "examples: call `tfp_refine.layers.set_num_train_examples`. "
+            f"Received: {counts or 'no such layers'}"
+        )
+    return counts.pop()

@@ -1,0 +1,83 @@
+"""A factor on the KL divergence that changes during training."""
+
+import keras
+
+from tfp_refine import arguments
+from tfp_refine import layers
+
+
+class KLAnnealing(keras.callbacks.Callback):
+    """Sets the factor on the KL divergence of all layers by a schedule.
+
+    With a small factor the means fit the data first; only with a factor of 1 is
+    the loss a bound. What the schedule gives last is what stays. The factor is
+    in the logs, as `"kl_scale"`.
+
+    Args:
+        schedule: Function of the time, in epochs from 0, that returns the
+            factor: not negative. `linear_warmup` makes one.
+        frequency: "epoch", or "batch": at the start of each, or of each
+            execution of several steps.
+
+    Raises:
+        ValueError: If an argument is invalid; in training, if the schedule
+            gives no factor, or the model has no variational layers.
+
+    Example:
+
+    ```python
+    annealing = tfp_refine.callbacks.KLAnnealing(
+        tfp_refine.callbacks.linear_warmup(num_epochs=20)
+    )
+    model.fit(x, y, epochs=100, callbacks=[annealing])
+    ```
+    """
+
+    def __init__(self, schedule, frequency="epoch"):
+        super().__init__()
+        if not callable(schedule):
+            raise ValueError(
+                "`schedule` must be a function of the epoch. "
+                f"Received: schedule={schedule!r}"
+            )
+        self.schedule = schedule
+        self.frequency = arguments.one_of(
+            "frequency", frequency, ("epoch", "batch")
+        )
+        self._epoch, self._kl_scale = 0, None
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._epoch = epoch
+        self._set(float(epoch))
+
+    def on_train_batch_begin(self, batch, logs=None):
+        steps = self.params.get("steps")
+        if self.frequency == "batch" and steps:
+            self._set(self._epoch + batch / steps)
+
+    def on_epoch_end(self, epoch, logs=None):
+        if logs is not None:
+            logs["kl_scale"] = self._kl_scale
+
+    def _set(self, time):
+        kl_scale = float(self.schedule(time))
+        layers.set_kl_scale(self.model, kl_scale)
+        self._kl_scale = kl_scale
+
+
+def linear_warmup(num_epochs, zero_epochs=0):
+    """Makes a schedule that rises from 0 to 1, and stays there.
+
+    Args:
+        num_epochs: Epochs of the rise.
+        zero_epochs: Epochs before, with a factor of 0. Defaults to `0`.
+
+    Returns:
+        schedule: Function of the time, in epochs, that returns the factor.
+
+    Raises:
+        ValueError: If `num_epochs` is not positive, or `zero_epochs` negative.
+    """
+    arguments.positive("num_epochs", num_epochs)
+    arguments.not_negative("zero_epochs", zero_epochs)
+    return lambda time: min(max((time - zero_epochs) / num_epochs, 0.0), 1.0)
