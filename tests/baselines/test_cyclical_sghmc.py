@@ -78,7 +78,7 @@ def test_cold_cycles_are_gradient_descent(problem):
         rate = 0.05 * (1.0 + np.cos(np.pi * (number % 10) / 10))
         gradient = x.T @ (x @ theta - y[:, 0]) / NOISE**2 / N
         gradient += theta / PRIOR**2 / N
-        velocity = 0.9 * velocity - rate * gradient
+        velocity = 0.1 * velocity - rate * gradient
         theta = theta + velocity
         if number % 10 == 9:
             expected.append(theta)

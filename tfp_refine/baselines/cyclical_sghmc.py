@@ -22,7 +22,7 @@ def cyclical_sghmc(
     steps_per_sample=None,
     batch_size=128,
     learning_rate=0.1,
-    momentum=0.9,
+    momentum=0.1,
     temperature=None,
     loss=None,
     checkpoint_dir=None,
@@ -49,7 +49,8 @@ def cyclical_sghmc(
         batch_size: Examples in a step. Defaults to `128`.
         learning_rate: Of the mean loss, at the start of a cycle. Defaults to
             `0.1`.
-        momentum: 1 less the friction. Defaults to `0.9`.
+        momentum: 1 less the friction. Defaults to `0.1`, as in published
+            experiments, whose friction is 0.9.
         temperature: Of the posterior that is sampled: 1 is that of Bayes.
             Defaults to `1 / N`, as in published experiments, which are hardly
             more than snapshots of gradient descent.

@@ -5,8 +5,6 @@ import numpy as np
 
 from tfp_refine import stateless
 
-_INITIALIZERS = "keras.initializers"
-
 
 def initial_members(model, num_members, seed):
     """Draws initial weights for each member.
@@ -78,12 +76,11 @@ def _with_new_weights(model, seed):
 
 
 def _reseed(config, rng):
-    """Gives every initializer in a configuration another seed, in place."""
+    """Gives every object in a configuration another seed, in place."""
     if isinstance(config, dict):
         inner = config.get("config")
-        if config.get("module") == _INITIALIZERS and "seed" in (inner or {}):
+        if isinstance(inner, dict) and "seed" in inner:
             inner["seed"] = int(rng.integers(2**31))
-            return
         for value in config.values():
             _reseed(value, rng)
     elif isinstance(config, list | tuple):

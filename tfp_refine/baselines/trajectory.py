@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from tfp_refine import posteriors
 from tfp_refine import stateless
 from tfp_refine.baselines import member_training
 from tfp_refine.baselines import progress as progress_lib
@@ -77,16 +78,26 @@ def train(
     stateless.arrays.check_fits(model, x)
     weights = stateless.ModelWeights(model)
     head = keras.tree.map_structure(lambda leaf: leaf[:1], x)
-    outputs, _, _ = weights.outputs(head, params[0], others[0], seed, 0)
+    outputs, _, penalty = weights.outputs(head, params[0], others[0], seed, 0)
     stateless.example_loss.check_labels(loss, y, outputs)
     checkpoint = None
     if checkpoint_dir is not None:
         fingerprint = checkpoint_lib.fingerprint(
             {"seed": seed, **settings},
-            {"x": x, "y": y, "initial_weights": params},
+            {
+                "x": x,
+                "y": y,
+                "initial_weights": params,
+                "other_initial_weights": others,
+            },
         )
-        # The loss, seen through what it computes; rounded, as machines may
+        fingerprint["layers"] = [
+            posteriors.calls.description(layer)
+            for layer in model._flatten_layers(include_self=False)
+        ]
+        # The losses, seen through what they compute; rounded, as machines may
         # differ in the last digits.
+        fingerprint["penalty"] = f"{float(penalty):.3e}"
         nll = stateless.example_loss.negative_log_likelihood(
             loss, y[:1], outputs
         )
