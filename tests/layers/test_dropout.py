@@ -125,8 +125,9 @@ def test_saved_models_keep_the_rate(rng, tmp_path):
 
 def test_the_number_of_examples_can_be_given_to_a_model():
     model = chain(concrete(num_train_examples=None))
+    model(np.zeros((1, 6)))
     with pytest.raises(ValueError, match="does not know the number"):
-        model(np.zeros((1, 6)))
+        _ = model.losses
     tfr.layers.set_num_train_examples(model, 10)
     tfr.layers.set_kl_scale(model, 0.0)
     model(np.zeros((1, 6)))
@@ -153,3 +154,19 @@ def test_bad_arguments_are_refused(options, message):
 def test_layers_without_a_kernel_are_refused():
     with pytest.raises(ValueError, match="with a kernel. Received: a ReLU"):
         chain(concrete(keras.layers.ReLU()))
+
+
+@pytest.mark.parametrize("learned", [True, False])
+def test_a_shared_layer_pays_once_for_its_weights(learned):
+    layer = tfr.layers.ConcreteDropout(
+        keras.layers.Dense(3), num_train_examples=10
+    )
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, layer(layer(inputs)))
+    layer._logit.trainable = learned
+    model(np.ones((2, 3), np.float32))
+    expected = float(layer.kl()) / 10
+    if learned:
+        np.testing.assert_allclose(sum(model.losses), expected, rtol=1e-5)
+    else:  # once a call, as there is no variable to hang it on
+        np.testing.assert_allclose(model.losses, [expected] * 2, rtol=1e-5)

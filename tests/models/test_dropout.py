@@ -149,6 +149,27 @@ def test_training_with_learned_rates_lowers_the_loss(x):
     assert np.mean(losses[-10:]) < np.mean(losses[:10]) - 0.1
 
 
+def test_depthwise_kernels_decay_under_their_own_name(x):
+    inputs = keras.Input((8, 8, 1))
+    y = keras.layers.DepthwiseConv2D(3, depth_multiplier=2)(inputs)
+    outputs = keras.layers.Dense(2)(keras.layers.Flatten()(y))
+    model = keras.Model(inputs, outputs)
+    for learn_rate in (False, True):
+        converted = convert(model, learn_rate=learn_rate)
+        assert sum(map(float, converted.losses)) != 0.0
+        with tfr.layers.mean_weights():
+            np.testing.assert_array_equal(converted(x), model(x))
+
+
+def test_layers_that_cannot_drop_are_named():
+    inputs = keras.Input((4, 3))
+    y = keras.layers.LSTM(3, name="memory")(inputs)
+    y = keras.layers.LayerNormalization()(keras.layers.Dense(3)(y))
+    model = keras.Model(inputs, keras.layers.Dense(2)(y))
+    with pytest.warns(UserWarning, match=r"left without dropout: memory\."):
+        convert(model)
+
+
 class Subclassed(keras.Model):
     def call(self, inputs):
         return inputs
@@ -166,8 +187,18 @@ class Subclassed(keras.Model):
             "two layers with a kernel or more",
         ),
         (lambda: tfr.models.MLP((2,)), "has layers with posteriors already"),
+        (
+            lambda: keras.Sequential(
+                [
+                    keras.Input((2,)),
+                    keras.Sequential([keras.layers.Dense(2)], name="inner"),
+                    keras.layers.Dense(2),
+                ]
+            ),
+            "must not have models inside.*inner",
+        ),
     ],
-    ids=["subclassed", "none", "one_layer", "variational"],
+    ids=["subclassed", "none", "one_layer", "variational", "nested"],
 )
 def test_models_that_cannot_be_converted(model, message):
     with pytest.raises(ValueError, match=message):

@@ -111,6 +111,8 @@ class ConcreteDropout(keras.layers.Wrapper):
         )
         self._num_inputs = input_shape[-1]
         self._kl_weight.build(self.variable_dtype)
+        # Keras evaluates it once a step, however often the layer is called.
+        self._logit.regularizer = lambda _: self._divergence()
         self.built = True
 
     def compute_output_shape(self, input_shape):
@@ -122,10 +124,14 @@ class ConcreteDropout(keras.layers.Wrapper):
         return ops.sigmoid(self._logit)
 
     def call(self, inputs):
-        self.add_loss(self._kl_weight.apply(self.kl(), self.name))
+        if not self._logit.trainable:
+            self.add_loss(self._divergence())
         if mean_weights.is_active():
             return self.layer(inputs)
         return self.layer(inputs * self._mask(inputs))
+
+    def _divergence(self):
+        return self._kl_weight.apply(self.kl(), self.name)
 
     def kl(self):
         """Computes the divergence from the prior, up to a constant; nats."""

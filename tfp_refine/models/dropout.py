@@ -1,6 +1,7 @@
 """Dropout that makes a model Bayesian."""
 
 import math
+import warnings
 
 import keras
 
@@ -21,11 +22,11 @@ def to_mc_dropout(
 ):
     """Copies a model, with dropout that also acts in predictions.
 
-    The copy has `layers.MCDropout` after each layer with a kernel but the last.
-    The divergence from the prior becomes weight decay, in place of regularizers
-    that these layers had; so the loss is a bound, over the number of training
-    examples. With `learn_rate`, these layers, the first included, are wrapped
-    in `layers.ConcreteDropout` instead.
+    The copy has `layers.MCDropout` after each Dense layer and convolution but
+    the last. The divergence from the prior becomes weight decay, in place of
+    regularizers that these layers had; so the loss is a bound, over the number
+    of training examples. With `learn_rate`, all these layers are wrapped in
+    `layers.ConcreteDropout` instead.
 
     Args:
         model: Built `keras.Model`, functional or Sequential. It is not changed.
@@ -42,8 +43,12 @@ def to_mc_dropout(
         model: Functional `keras.Model` with the same weights, not compiled.
 
     Raises:
-        ValueError: If an argument is invalid, or the model is subclassed or
-            has no layer that would drop anything.
+        ValueError: If an argument is invalid, or the model is subclassed, has
+            models inside, or has no layer that would drop anything.
+
+    Warns:
+        UserWarning: If layers with weights are left without dropout, such as
+            recurrent ones; it names them. Normalization is left silently.
 
     Example:
 
@@ -84,6 +89,27 @@ def to_mc_dropout(
     return converted
 
 
+_DEPTHWISE = (keras.layers.DepthwiseConv1D, keras.layers.DepthwiseConv2D)
+_WITH_KERNELS = (
+    keras.layers.Conv1D,
+    keras.layers.Conv1DTranspose,
+    keras.layers.Conv2D,
+    keras.layers.Conv2DTranspose,
+    keras.layers.Conv3D,
+    keras.layers.Conv3DTranspose,
+    keras.layers.Dense,
+    *_DEPTHWISE,
+)
+# Layers whose weights need no dropout.
+_SILENT = (
+    keras.layers.BatchNormalization,
+    keras.layers.GroupNormalization,
+    keras.layers.LayerNormalization,
+    keras.layers.Normalization,
+    layers.HomoscedasticNoise,
+)
+
+
 class _Conversion:
     """What happens to each layer of a model."""
 
@@ -102,7 +128,8 @@ class _Conversion:
             first = layer is self._weighted[0]
             keep = 1.0 if first else 1.0 - self._rate
             decay = 0.5 / self._num_train_examples / self._scale(layer) ** 2
-            config["kernel_regularizer"] = keras.regularizers.L2(decay / keep)
+            kernel = f"{_prefix(layer)}_regularizer"
+            config[kernel] = keras.regularizers.L2(decay / keep)
             config["bias_regularizer"] = keras.regularizers.L2(decay)
         return type(layer).from_config(config)
 
@@ -127,7 +154,10 @@ class _Conversion:
         if layer not in self._weighted:
             return type(layer).from_config(config)
         # The wrapper has the divergence.
-        config |= {"kernel_regularizer": None, "bias_regularizer": None}
+        config |= {
+            f"{_prefix(layer)}_regularizer": None,
+            "bias_regularizer": None,
+        }
         return layers.ConcreteDropout(
             type(layer).from_config(config),
             initial_rate=self._rate,
@@ -143,6 +173,12 @@ class _Conversion:
         return self._prior.for_fan_in(fan_in).prior_scale
 
 
+def _prefix(layer):
+    """Returns what the names of a kernel's arguments begin with."""
+    is_depthwise = isinstance(layer, _DEPTHWISE)
+    return "depthwise" if is_depthwise else "kernel"
+
+
 def _weighted_layers(model):
     """Returns the layers with a kernel, in order of the calls."""
     if isinstance(model, keras.Sequential):
@@ -152,14 +188,30 @@ def _weighted_layers(model):
             "`model` must be a functional or Sequential keras.Model. "
             f"Received: {type(model).__name__}"
         )
-    weighted = [layer for layer in model.layers if hasattr(layer, "kernel")]
+    inside = [v.name for v in model.layers if isinstance(v, keras.Model)]
+    if inside:
+        raise ValueError(
+            "`model` must not have models inside: call their layers in its "
+            f"own. Received: '{model.name}' with {', '.join(inside)}"
+        )
     if any(hasattr(layer, "variational_weights") for layer in model.layers):
         raise ValueError(
             f"The model '{model.name}' has layers with posteriors already."
         )
+    weighted = [v for v in model.layers if isinstance(v, _WITH_KERNELS)]
     if len(weighted) < 2:
         raise ValueError(
             "`model` must have two layers with a kernel or more, such as Dense "
             f"layers. Received: '{model.name}' with {len(weighted)}"
+        )
+    left = [
+        layer.name
+        for layer in model.layers
+        if layer.weights and not isinstance(layer, _WITH_KERNELS + _SILENT)
+    ]
+    if left:
+        warnings.warn(
+            f"These layers are left without dropout: {', '.join(left)}.",
+            stacklevel=3,
         )
     return weighted
