@@ -49,7 +49,7 @@ def finished(tmp_path_factory):
 def test_each_system_has_its_metrics_and_costs(finished):
     directory, _ = finished
     found = experiment_command.results(directory)
-    assert list(found["metrics"]) == METHODS
+    assert list(found["metrics"]) == APPLIED
     for name in APPLIED:
         assert len(found["metrics"][name]) == 2
         for result in found["metrics"][name]:
@@ -107,13 +107,15 @@ def test_nothing_is_made_anew_and_systems_are_added(finished):
         path: path.stat().st_mtime_ns
         for path in directory.glob("seed_*/*/*.json")
     }
-    process = COMMAND.run(*yacht(directory, "--methods=map,vi,cm", "--seeds=3"))
+    process = COMMAND.run(*yacht(directory, "--methods=vi,cm", "--seeds=3"))
     assert process.returncode == 0, process.stderr
     assert all(p.stat().st_mtime_ns == t for p, t in before.items())
     found = experiment_command.results(directory)["metrics"]
+    # What an earlier start has found stays on the page.
     assert {name: len(runs) for name, runs in found.items()} == {
-        "map": 3, "vi": 3, "cm": 3
+        **dict.fromkeys(APPLIED, 2), "vi": 3, "cm": 3
     }  # fmt: skip
+    assert "MAP (2 of 3 seeds)" in process.stdout
 
 
 def test_flags_of_a_system_make_only_that_one_anew(finished):
@@ -164,10 +166,43 @@ def test_a_failure_does_not_lose_the_others(tmp_path):
     )  # fmt: skip
     assert process.returncode == 0, process.stderr
     assert "| MAP |" in process.stdout
+    assert "| SWAG | - |" in process.stdout
+    assert "SWAG: failed. FloatingPointError: The loss" in process.stdout
     report = (tmp_path / "report.md").read_text()
-    assert "Failed: swag, repetition 0." in report
+    assert "SWAG: failed." in report
     failures = experiment_command.results(tmp_path)["failures"]
-    assert "became nan" in failures["swag, repetition 0"]
+    assert "became nan" in failures["swag"]["0"]
+
+
+def test_where_all_fail_each_repetition_is_tried_and_all_is_told(tmp_path):
+    process = COMMAND.run(
+        *yacht(
+            tmp_path, "--methods=map,swag,laplace", "--train_steps=10",
+            "--learning_rate=1e30",
+        )
+    )  # fmt: skip
+    assert process.returncode == 1
+    assert "All of --methods failed. map: FloatingPointError" in process.stderr
+    assert "Traceback" not in process.stderr
+    # What a system starts from is not trained again for each.
+    assert process.stderr.count("Repetition 0: map") == 1
+    assert process.stderr.count("Repetition 1: map") == 1
+    report = (tmp_path / "report.md").read_text()
+    assert "SWAG: failed. ValueError: map failed before" in report
+
+
+def test_samples_are_kept_for_other_evaluations(tmp_path):
+    flags = yacht(tmp_path, "--seeds=1", "--methods=laplace_refined,nuts")
+    process = COMMAND.run(*flags)
+    assert process.returncode == 0, process.stderr
+    assert "NUTS, all layers: the chains have not mixed" in process.stdout
+    files = [*tmp_path.glob("seed_0/*/fit/posterior.npz")]
+    assert len(files) == 2
+    before = [path.stat().st_mtime_ns for path in files]
+    process = COMMAND.run(*flags, "--num_samples=20")
+    assert process.returncode == 0, process.stderr
+    assert [path.stat().st_mtime_ns for path in files] == before
+    assert len([*tmp_path.glob("seed_0/nuts_*/result_*.json")]) == 2
 
 
 def test_what_a_likelihood_rules_out_is_said(tmp_path):
@@ -209,6 +244,8 @@ def test_bad_flags_are_told_before_any_work(tmp_path):
         "--methods=map,magic": "--methods must name some of all, map, map_temp",
         "--methods=": "--methods must name some of all",
         "--methods=map_temp": "None of --methods can be applied",
+        "--corruptions=fog": "of --kind=regression, has no use for --corrup",
+        "--validation_fraction=0.2": "has no use for --validation_fraction",
         "--dataset=nowhere": "nowhere",
         "--kind=table": "yacht",
         "--model=lenet5": "--kind=regression has --model=mlp",
@@ -277,5 +314,7 @@ def test_all_systems_run(tmp_path, dataset):
     assert process.returncode == 0, process.stderr
     found = experiment_command.results(tmp_path)
     assert found["failures"] == {}
-    missing = [name for name, runs in found["metrics"].items() if not runs]
-    assert missing == {"yacht": ["map_temp"]}.get(dataset, [])
+    assert list(found["not_applied"]) == {
+        "yacht": ["map_temp"], "iris": [], "digits": ["nuts"]
+    }[dataset]  # fmt: skip
+    assert len(found["metrics"]) + len(found["not_applied"]) == 30

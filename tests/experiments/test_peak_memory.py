@@ -21,8 +21,9 @@ def test_a_peak_is_seen_after_it_is_over():
     assert peak.mebibytes < 50.0  # not that of before
 
 
-def test_where_it_is_not_told_it_is_none(monkeypatch):
-    for name in ("_STATUS", "_RESET"):
+@pytest.mark.parametrize("names", [("_STATUS", "_RESET"), ("_RESET",)])
+def test_where_it_is_not_told_it_is_none(monkeypatch, names):
+    for name in names:
         monkeypatch.setattr(peak_memory, name, pathlib.Path("/nowhere/file"))
     with peak_memory.Peak() as peak:
         pass

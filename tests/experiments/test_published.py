@@ -4,9 +4,10 @@ from tfp_refine.experiments import published
 
 
 def find(dataset="yacht", model="mlp", hidden=(50,), batch_norm=False):
+    kind = "regression" if dataset in published.UCI else "images"
     return {
         (f.system, f.metric): f.value
-        for f in published.find(dataset, model, hidden, batch_norm)
+        for f in published.find(dataset, kind, model, hidden, batch_norm)
     }
 
 
@@ -14,7 +15,7 @@ def test_regression_of_one_layer():
     assert find() == {
         ("vi", "nll"): 1.749,
         ("refined_vi", "nll"): 1.626,
-        ("deep_ensemble", "nll"): 1.18,
+        ("deep_ensemble", "moment_matched_nll"): 1.18,
         ("deep_ensemble", "rmse"): 1.58,
         ("mc_dropout", "nll"): 1.55,
         ("mc_dropout", "rmse"): 1.11,
@@ -46,3 +47,7 @@ def test_images():
         ("refined_vi", "nll"): 0.423,
         ("refined_vi", "accuracy"): 0.856,
     }
+
+
+def test_a_table_with_classes_has_nothing_of_a_regression():
+    assert published.find("concrete", "table", "mlp", (50,), False) == []

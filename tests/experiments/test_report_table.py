@@ -27,7 +27,7 @@ def several():
             ],
         },
         COLUMNS,
-        {"NUTS": "Too many weights."},
+        {"NUTS": "not applied. Too many weights."},
     )
 
 
@@ -67,12 +67,6 @@ def test_one_seed_has_no_deviation_and_says_so():
     assert table.notes == ["One seed: how much it matters is not known."]
 
 
-def test_numbers_of_seeds_may_differ():
-    run = {"nll": 1.0}
-    table = report_table.table({"A": [run], "B": [run] * 3}, COLUMNS)
-    assert table.notes == ["Means ± standard deviations over 1 to 3 seeds."]
-
-
 def test_what_is_infinite_is_never_the_best():
     table = report_table.table(
         {"A": [{"accuracy": math.inf}], "B": [{"accuracy": 0.1}],
@@ -105,3 +99,14 @@ def test_counts_have_no_spread():
     columns = {"steps": report_table.Column("steps", 0, has_spread=False)}
     table = report_table.table({"a": [{"steps": 1.0}, {"steps": 3.0}]}, columns)
     assert table.rows["a"][0].text == "2"
+
+
+def test_a_method_without_all_seeds_is_shown_and_not_compared():
+    table = report_table.table(
+        {"MAP": [{"nll": 1.0}, {"nll": 5.0}], "VI": [{"nll": 1.1}]}, COLUMNS
+    )
+    assert list(table.rows) == ["MAP", "VI (1 of 2 seeds)"]
+    ((whole,), (part,)) = table.rows.values()
+    assert (whole.text, part.text) == ("3.000 ± 2.828", "1.100")
+    assert not part.is_best
+    assert table.notes == ["Means ± standard deviations over 2 seeds."]

@@ -20,7 +20,6 @@ added.
 References: the papers of the systems, in the report.
 """
 
-import tensorflow as tf
 from absl import app
 from absl import flags
 from absl import logging
@@ -55,8 +54,6 @@ flags.DEFINE_list(
     [_ALL],
     f"Systems to compare, of {', '.join(compare_systems.SYSTEMS)}; or {_ALL}.",
 )
-# What a system may fail with, while others go on.
-_FAILURES = (ValueError, ArithmeticError, MemoryError, tf.errors.OpError)
 
 
 def main(argv):
@@ -85,8 +82,10 @@ class Comparison:
             FLAGS.kind == "images", FLAGS.kind == "regression"
         )
         mnf_flags.check()
+        if "refined_vi" in self._names:
+            refinement_flags.check_draws()
         data = compare_data.load(0)
-        compare_flags.fill_model(data.train[0].shape[1:])
+        compare_flags.fill(data.train[0])
         first = compare_run.Run(0, data, None)
         self._num_weights = first.num_weights  # builds the network
         self._sizes = [len(data.train[1]), len(data.test[1])]
@@ -112,39 +111,59 @@ class Comparison:
         """Runs what is missing; reports after each repetition.
 
         Returns:
-            results: Dict from system to a list of its results.
+            results: Dict from system to a list of its results. Those that an
+                earlier start has found are among them.
+
+        Raises:
+            ValueError: If all systems failed in all repetitions.
         """
-        results = {name: [] for name in self._names}
+        results = {name: [] for name in compare_systems.SYSTEMS}
         failures = {}
         for number in range(FLAGS.seeds):
             run = compare_run.Run(
                 number, compare_data.load(number), self._folder
             )
-            for name in self._names:
-                if name in self._reasons:
+            for name, of_system in results.items():
+                if name not in self._names:
+                    result = run.stored(name)
+                elif name in self._reasons:
                     continue
-                try:
-                    results[name].append(run.result(name))
-                except _FAILURES as error:
-                    logging.error("%s failed: %s", name, error)
-                    failures[f"{name}, repetition {number}"] = str(error)
+                else:
+                    result = self._try(run, name, number, failures)
+                if result is not None:
+                    of_system.append(result | {"repetition": number})
             self._report(results, failures, number + 1)
-        return results
+        found = {name: runs for name, runs in results.items() if runs}
+        if not found:
+            raise ValueError(f"All of --methods failed. {_told(failures)}")
+        return found
+
+    def _try(self, run, name, number, failures):
+        """Returns a result, or `None`, and keeps why."""
+        try:
+            return run.result(name)
+        except Exception as error:  # of any kind: others go on
+            if isinstance(error.__context__, KeyboardInterrupt):
+                raise
+            logging.error("%s failed: %s", name, error)
+            failures.setdefault(name, {})[number] = _one_line(error)
+            return None
 
     def _report(self, results, failures, seeds):
+        found = {name: runs for name, runs in results.items() if runs}
         self._folder.write_results(
             metrics={
                 name: [
                     {k: v for k, v in one.items() if isinstance(v, float)}
                     for one in of_seeds
                 ]
-                for name, of_seeds in results.items()
+                for name, of_seeds in found.items()
             },
             not_applied=self._reasons,
             failures=failures,
         )
         report = compare_report.Report(
-            {name: found for name, found in results.items() if found},
+            found,
             self._reasons,
             failures,
             compare_report.Setting(
@@ -153,12 +172,22 @@ class Comparison:
                 num_weights=self._num_weights,
                 num_train=self._sizes[0],
                 num_test=self._sizes[1],
-                num_steps=compare_flags.train_steps(self._sizes[0]),
             ),
         )
         report.write(self._folder.path, figures.can_plot())
         print(f"\n{report.summary()}")
         print(f"Report: {self._folder.path / 'report.html'}", flush=True)
+
+
+def _one_line(error):
+    return " ".join(f"{type(error).__name__}: {error}".split())[:500]
+
+
+def _told(failures):
+    return " ".join(
+        f"{name}: {next(iter(of_system.values()))}"
+        for name, of_system in failures.items()
+    )
 
 
 def _decisive(values):

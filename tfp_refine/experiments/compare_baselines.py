@@ -5,7 +5,6 @@ from absl import flags
 
 from tfp_refine import baselines
 from tfp_refine import prediction
-from tfp_refine.experiments import compare_flags
 from tfp_refine.experiments import compare_networks
 from tfp_refine.experiments import fitted
 
@@ -37,7 +36,7 @@ def temperature(run, name, directory, trained):
 def deep_ensemble(run, name, directory):
     """Trains a deep ensemble, of the same steps for each member."""
     num_examples = len(run.data.train[1])
-    steps = compare_flags.train_steps(num_examples)
+    steps = FLAGS.train_steps
     epsilon = None
     if name == "deep_ensemble_adversarial":
         epsilon = FLAGS.adversarial_epsilon
@@ -92,7 +91,7 @@ def cyclical_sghmc(run, name, directory, start):
     """Samples weights in cycles, from trained ones."""
     del name
     num_examples = len(run.data.train[1])
-    steps = compare_flags.train_steps(num_examples)
+    steps = FLAGS.train_steps
     batch_size = min(FLAGS.batch_size, num_examples)
     per_cycle = max(1, steps // FLAGS.cycles)
     samples = baselines.cyclical_sghmc(
@@ -111,6 +110,7 @@ def cyclical_sghmc(run, name, directory, start):
         ),
         batch_size=batch_size,
         learning_rate=FLAGS.sgd_learning_rate,
+        momentum=0.9,  # as of SWAG, whose rate it has
         temperature=FLAGS.temperature,
         loss=run.loss,
         checkpoint_dir=directory,

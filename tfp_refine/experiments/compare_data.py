@@ -48,6 +48,15 @@ def load(number):
         ValueError: If there is no such set, or flags do not fit it.
         FileNotFoundError: If a folder or a file is missing.
     """
+    try:
+        return _load(number)
+    except ValueError as error:
+        raise ValueError(
+            f"--dataset={FLAGS.dataset}, as --kind={FLAGS.kind}: {error}"
+        ) from error
+
+
+def _load(number):
     if FLAGS.kind == "regression":
         split = datasets.train_test_split(
             datasets.load_uci(FLAGS.dataset, FLAGS.data_dir),

@@ -20,6 +20,11 @@ def draw(results):
         figures: Dict from title of a section to a list of
             `report_page.Figure`.
     """
+    count = max((len(runs) for runs in results.values()), default=0)
+    # Others would be compared on other repetitions.
+    results = {t: runs for t, runs in results.items() if len(runs) == count}
+    if not results:
+        return {}
     sections = {
         "Test data": [_ranking(results), *_reliability(results)],
         "Away from the training data": [

@@ -58,7 +58,8 @@ flags.DEFINE_enum(
 flags.DEFINE_integer(
     "train_steps",
     None,
-    "Steps in which each network is trained: what the systems have in common. "
+    "Steps in which each network, or member of an ensemble, is trained; some "
+    "systems take more steps from there. "
     "Defaults to 8000 for tables, and for images to 30000, or 100 epochs if "
     "that is less.",
     1,
@@ -75,13 +76,14 @@ flags.DEFINE_float(
     "prior_scale",
     None,
     "Standard deviation of the prior of each weight, for all systems that do "
-    "not infer it. Defaults to 0.3 for images, else to 1.",
+    "not infer it, but for cm, whose prior has the variance 1 / fan_in given "
+    "its mean. Defaults to 0.3 for images, else to 1.",
     0,
 )
 flags.DEFINE_float(
     "initial_scale",
     1e-2,
-    "Standard deviation that posteriors start from (and fixed_variance keeps).",
+    "Standard deviation that posteriors start from (and that of vi_fv).",
     0,
 )
 flags.DEFINE_float(
@@ -101,13 +103,16 @@ def check():
     """
     run_flags.check_tensorboard()
     kind = FLAGS.kind or _usual_kind(FLAGS.dataset)
+    _check_of_kind(kind)
     is_image = kind == "images"
     run_flags.fill(
         kind=kind,
         output_dir=f"results/compare/{FLAGS.dataset}",
         learning_rate=3e-3 if is_image else 1e-2,
         prior_scale=0.3 if is_image else 1.0,
-        variance_ratios=["0.7*5"],
+        variance_ratios=[
+            "0.5*10" if (FLAGS.model or "").startswith("resnet") else "0.7*5"
+        ],
     )
     if kind != "regression":
         shift_flags.check(kind)
@@ -120,7 +125,6 @@ def check():
         arguments.positive(f"--{name}", FLAGS[name].value)
     hidden()
     refinement_flags.variance_ratios()
-    refinement_flags.check_draws()
     if FLAGS.model is not None:
         image_models.usual_variational(FLAGS.model)
     if not is_image and FLAGS.model not in (None, "mlp"):
@@ -129,14 +133,17 @@ def check():
         )
 
 
-def fill_model(input_shape):
-    """Gives a value to --model, unless it has one.
+def fill(x):
+    """Gives values to flags whose defaults depend on the data.
 
     Args:
-        input_shape: Shape of an input example.
+        x: Training inputs, `[N, ...]`.
     """
-    is_large = len(input_shape) == 3 and input_shape[0] >= _LENET_HEIGHT
-    run_flags.fill(model="lenet5" if is_large else "mlp")
+    is_large = x.ndim == 4 and x.shape[1] >= _LENET_HEIGHT
+    steps = 8000
+    if FLAGS.kind == "images":
+        steps = min(30000, 100 * math.ceil(len(x) / FLAGS.batch_size))
+    run_flags.fill(model="lenet5" if is_large else "mlp", train_steps=steps)
 
 
 def hidden():
@@ -154,13 +161,23 @@ def hidden():
     return tuple(units)
 
 
-def train_steps(num_examples):
-    """Returns the steps of training on so many examples."""
-    if FLAGS.train_steps is not None:
-        return FLAGS.train_steps
-    if FLAGS.kind != "images":
-        return 8000
-    return min(30000, 100 * math.ceil(num_examples / FLAGS.batch_size))
+def _check_of_kind(kind):
+    """Checks that no flag was given that means nothing here."""
+    foreign = {
+        "images": ("likelihood",),
+        "table": ("likelihood", "rotations", "corruptions", "batch_norm"),
+        "regression": (
+            "validation_fraction",
+            "batch_norm",
+            *shift_flags.EVALUATION,
+        ),
+    }[kind]
+    given = [f"--{name}" for name in foreign if FLAGS[name].present]
+    if given:
+        raise ValueError(
+            f"--dataset={FLAGS.dataset}, of --kind={kind}, has no use for "
+            f"{', '.join(given)}."
+        )
 
 
 def _usual_kind(dataset):

@@ -11,6 +11,8 @@ from tfp_refine.experiments import posterior_diagnostics
 from tfp_refine.math import softplus
 
 FLAGS = flags.FLAGS
+# Of the refinement by flows: examples in a step, and least steps.
+_FLOW_BATCH, _FLOW_STEPS = 128, 2000
 
 
 def why_no_laplace(run):
@@ -32,8 +34,10 @@ def why_not_all_layers(run):
 
 def why_not_sampled(run):
     """Returns why all layers cannot be sampled, or `None`."""
-    return why_not_all_layers(run) or _why_too_large(
-        run, "max_sampled_weights", "nuts_last_layer samples"
+    return (
+        why_no_laplace(run)
+        or _why_too_large(run, "max_sampled_weights", "nuts_last_layer samples")
+        or why_not_all_layers(run)  # where its chains start
     )
 
 
@@ -63,13 +67,25 @@ def all_layers(run, name, directory, trained):
 
 def refined(run, name, directory, base):
     """Refines Laplace's approximation by radial flows."""
-    del name, directory
-    posterior = base.posterior.refine(
-        flow_length=FLAGS.flows, seed=run.seed(8), verbose=int(FLAGS.progress)
+    del name
+    per_epoch = max(1, len(run.data.train[1]) // _FLOW_BATCH)
+    epochs = max(20, -(-_FLOW_STEPS // per_epoch))
+    posterior = _kept(
+        directory,
+        base,
+        laplace.FlowPosterior,
+        lambda: base.posterior.refine(
+            flow_length=FLAGS.flows,
+            batch_size=_FLOW_BATCH,
+            epochs=epochs,
+            seed=run.seed(8),
+            verbose=int(FLAGS.progress),
+        ),
     )
     num_params = posterior_diagnostics.num_params(posterior)
     return base._replace(
         draws=_draws(run, posterior, base.posterior.noise_scale),
+        num_steps=base.num_steps + epochs * per_epoch,
         num_numbers=base.num_numbers + num_params,
         posterior=posterior,
         about={},
@@ -78,15 +94,20 @@ def refined(run, name, directory, base):
 
 def sampled(run, name, directory, base):
     """Samples the posterior by NUTS."""
-    del name, directory
-    samples = mcmc.nuts(
-        base.posterior,
-        num_chains=FLAGS.nuts_chains,
-        num_warmup=FLAGS.nuts_warmup,
-        num_samples=FLAGS.nuts_samples,
-        max_tree_depth=FLAGS.nuts_max_tree_depth,
-        seed=run.seed(9),
-        verbose=int(FLAGS.progress),
+    del name
+    samples = _kept(
+        directory,
+        base,
+        mcmc.WeightSamples,
+        lambda: mcmc.nuts(
+            base.posterior,
+            num_chains=FLAGS.nuts_chains,
+            num_warmup=FLAGS.nuts_warmup,
+            num_samples=FLAGS.nuts_samples,
+            max_tree_depth=FLAGS.nuts_max_tree_depth,
+            seed=run.seed(9),
+            verbose=int(FLAGS.progress),
+        ),
     )
     return base._replace(
         draws=_draws(run, samples, base.posterior.noise_scale),
@@ -94,6 +115,22 @@ def sampled(run, name, directory, base):
         posterior=samples,
         about=posterior_diagnostics.diagnostics(samples),
     )
+
+
+def _kept(directory, base, kind, make):
+    """Loads a posterior from its file, or makes and saves it."""
+    path = directory / "posterior.npz"
+    model = base.posterior.network.model
+    if path.exists():
+        try:
+            return kind.load(path, model)
+        except ValueError as error:
+            raise ValueError(
+                f"{error} Remove the file to compute it anew."
+            ) from error
+    posterior = make()
+    posterior.save(path)
+    return posterior
 
 
 def _fit(run, trained, kind):

@@ -99,8 +99,6 @@ def _variational(name, data, seed):
     if data.num_classes is None:
         return _regression(data, seed, layer=dense, **arguments)
     variational = image_models.usual_variational(FLAGS.model)
-    if name in _MULTIPLICATIVE:
-        variational = "full"
     return _classifier(data, seed, variational, conv, dense, arguments)
 
 
@@ -162,6 +160,10 @@ def _regression(data, seed, **arguments):
 
 
 def _classifier(data, seed, variational, conv, dense, arguments):
+    if FLAGS.model.startswith("resnet"):
+        # The same for all, whatever each would have by itself.
+        decay = 0.5 / (len(data.train[1]) * FLAGS.prior_scale**2)
+        arguments = {"l2": decay, "activation": "selu", **arguments}
     return image_models.build(
         FLAGS.model,
         data.train[0].shape[1:],

@@ -41,6 +41,7 @@ _TOLD = {
     "min_effective_sample_size": _Column("effective samples", 0),
     "num_divergences": _Column("divergences", 1),
 }
+_MAX_R_HAT = 1.01
 _SHIFT_METRICS = {"nll": ("NLL", "low"), "ece": ("ECE", "low")}
 
 
@@ -53,7 +54,6 @@ class Setting(NamedTuple):
         num_weights: Weights of the network without posteriors.
         num_train: Number of training examples.
         num_test: Number of test examples.
-        num_steps: Steps in which a network is trained.
     """
 
     flags: dict
@@ -61,7 +61,6 @@ class Setting(NamedTuple):
     num_weights: int
     num_train: int
     num_test: int
-    num_steps: int
 
 
 class Report:
@@ -70,7 +69,7 @@ class Report:
     Args:
         results: Dict from system to a list of its results, one or more.
         reasons: Dict from system that cannot be applied to why.
-        failures: Dict from text that tells system and repetition to an error.
+        failures: Dict from system to a dict from a repetition to its error.
         setting: `Setting`.
     """
 
@@ -78,8 +77,15 @@ class Report:
         titles = {n: s.title for n, s in compare_systems.SYSTEMS.items()}
         self._results = {titles[n]: runs for n, runs in results.items()}
         self._names = {titles[n]: n for n in results}
-        self._reasons = {titles[n]: r for n, r in reasons.items()}
-        self._failures, self._setting = failures, setting
+        self._reasons = {
+            titles[n]: f"not applied. {reason}" for n, reason in reasons.items()
+        }
+        self._failures = {titles[n]: of for n, of in failures.items()}
+        for title, of_title in self._failures.items():
+            if title not in self._results:
+                reason = next(iter(of_title.values()))
+                self._reasons[title] = f"failed. {reason}"
+        self._setting = setting
 
     def summary(self):
         """Returns the table of metrics as Markdown."""
@@ -100,7 +106,7 @@ class Report:
 
         sections = [
             report_page.Section("What is compared", self._description()),
-            section("Test data", self._metrics(), *self._failed()),
+            section("Test data", self._metrics()),
             section("Costs", _COST_NOTE, self._table(_COSTS)),
             *self._told(),
         ]
@@ -123,6 +129,9 @@ class Report:
         layers = ""
         if flags["model"] == "mlp":
             layers = f" with {', '.join(flags['hidden'])} hidden units"
+        cm = ""
+        if "cm" in self._names.values():
+            cm = " (of CM, given the mean, it has the variance 1 / fan-in)"
         repetitions = (
             "one repetition: how much chance matters is not known"
             if setting.seeds == 1
@@ -132,11 +141,13 @@ class Report:
             f"Data: {flags['dataset']} ({flags['kind']}), {setting.num_train} "
             f"training and {setting.num_test} test examples; {repetitions}.",
             f"Network: {flags['model']}{layers}, {setting.num_weights} weights "
-            f"where they are not distributions. Each network is trained for "
-            f"{setting.num_steps} steps of {flags['batch_size']} examples by "
-            f"Adam, its learning rate falling from {flags['learning_rate']} to "
-            f"0; the prior of weights is N(0, {flags['prior_scale']}^2) where "
-            f"a system does not infer it. Predictions are averages of "
+            "where they are not distributions. Each network is trained for "
+            f"{flags['train_steps']} steps of {flags['batch_size']} examples "
+            "by Adam, its learning rate falling from "
+            f"{flags['learning_rate']} to 0; the prior of weights is "
+            f"N(0, {flags['prior_scale']}^2) where a system does not infer "
+            f"it{cm}. Ensembles train several networks, and what starts from a trained one takes more steps; "
+            "both are in the table of costs. Predictions are averages of "
             f"{flags['num_samples']} draws, or of the members or samples that "
             "a system has.",
             "NLL (negative log likelihood), ECE (expected calibration error), "
@@ -146,15 +157,26 @@ class Report:
         ]
 
     def _metrics(self):
-        return self._table(_METRICS, self._reasons)
+        """Returns the table of metrics, with what is to be known of it."""
+        table = self._table(_METRICS, self._reasons)
+        for title, of_title in self._failures.items():
+            if title in self._results:
+                table.notes.extend(
+                    f"{title}: failed in repetition {number}. {error}"
+                    for number, error in of_title.items()
+                )
+        for title, runs in self._results.items():
+            worst = max(run["about"].get("max_r_hat", 1.0) for run in runs)
+            if worst > _MAX_R_HAT:
+                table.notes.append(
+                    f"{title}: the chains have not mixed (R-hat {worst:.2f}, "
+                    f"where at most {_MAX_R_HAT} should be), so these are not "
+                    "samples of the posterior."
+                )
+        return table
 
     def _table(self, columns, reasons=None):
         return report_table.table(self._results, columns, reasons)
-
-    def _failed(self):
-        return [
-            f"Failed: {what}. {why}" for what, why in self._failures.items()
-        ]
 
     def _told(self):
         """Returns a section of what fits say of themselves, a list."""
@@ -227,6 +249,7 @@ class Report:
         flags = self._setting.flags
         found = published.find(
             flags["dataset"],
+            flags["kind"],
             flags["model"],
             tuple(map(int, flags["hidden"])),
             flags["batch_norm"],
@@ -236,10 +259,9 @@ class Report:
         for system, metric, value, source in found:
             if system not in titles:
                 continue
-            ours = statistics.fmean(
-                run[metric] for run in self._results[titles[system]]
-            )
-            rows[f"{titles[system]}: {metric}"] = [
+            runs = self._results[titles[system]]
+            ours = statistics.fmean(run[metric] for run in runs)
+            rows[f"{titles[system]}: {_METRICS[metric].title}"] = [
                 report_table.Cell(f"{ours:.3f}", False),
                 report_table.Cell(f"{value:.3f}", False),
                 report_table.Cell(source, False),
@@ -265,10 +287,11 @@ _TOLD_NOTE = (
 )
 _COST_NOTE = (
     "Seconds and gradient steps include those of what a system starts from "
-    "(steps of sampling and of fits without gradients do not count). Memory is "
+    "(steps of NUTS and of fits without gradients do not count). Memory is "
     "how far that of the process rose while it was fitted; it is an "
     "underestimate where earlier memory was used again. Seconds are missing "
-    "where a fit was stopped and continued."
+    "where a fit was stopped and continued, and the memory is that of the last "
+    "start. The first system pays for the start of TensorFlow."
 )
 _PAPER_NOTE = (
     "Papers differ from this in splits, training times and hyper-parameters; "

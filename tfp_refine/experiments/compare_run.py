@@ -38,7 +38,7 @@ class Run:
         if data.num_classes is None:
             self.loss = losses.HeteroscedasticGaussianNLL()
         self._number, self._folder = number, folder
-        self._fitted = {}
+        self._fitted, self._errors = {}, {}
 
     def seed(self, stream):
         """Returns the seed of a random stream, an integer."""
@@ -69,24 +69,19 @@ class Run:
         Raises:
             ValueError: If it cannot be fitted.
         """
-        evaluation = [FLAGS.num_samples]
-        if self.data.num_classes is not None:
-            evaluation += [FLAGS[f].value for f in shift_flags.EVALUATION]
-            evaluation += [
-                [key, record.digest(x)] for key, x in self.data.unseen.items()
-            ]
-        digest = record.digest_of_json(evaluation)
 
         def compute():
             fitted, costs = self.fitted(name)
             logging.info("Repetition %d: predictions of %s", self._number, name)
             return costs | compare_evaluation.evaluate(fitted, self.data)
 
-        result = self._folder.once(
-            f"{self._path(name)}/result_{digest}", compute
-        )
-        del result["seconds"]  # of the evaluation too
-        return {name: v for name, v in result.items() if v is not None}
+        return _known(self._folder.once(self._record(name), compute))
+
+    def stored(self, name):
+        """Returns the result of a system from an earlier start, or `None`."""
+        path = self._folder.path / f"{self._record(name)}.json"
+        result = record.read(path)
+        return result and _known(result)
 
     def fitted(self, name):
         """Fits a system, resumably; it is kept for those that start from it.
@@ -100,8 +95,17 @@ class Run:
                 included, unless an earlier start was stopped; `"memory"`,
                 MiB, where it is known.
         """
-        if name in self._fitted:
-            return self._fitted[name]
+        if name in self._errors:
+            raise ValueError(f"{name} failed before: {self._errors[name]}")
+        if name not in self._fitted:
+            try:
+                self._fitted[name] = self._fit(name)
+            except Exception as error:
+                self._errors[name] = error
+                raise
+        return self._fitted[name]
+
+    def _fit(self, name):
         system = compare_systems.SYSTEMS[name]
         bases, base_costs = [], []
         for base in system.bases:
@@ -129,14 +133,32 @@ class Run:
             "fit_seconds": _total(sum, own, base_costs, "fit_seconds"),
             "memory": _total(max, own, base_costs, "memory"),
         }
-        self._fitted[name] = fitted, costs
-        return self._fitted[name]
+        return fitted, costs
+
+    def _record(self, name):
+        """Returns the name of a result's record."""
+        evaluation = [FLAGS.num_samples]
+        if self.data.num_classes is not None:
+            evaluation += [FLAGS[f].value for f in shift_flags.EVALUATION]
+            evaluation += [
+                [key, record.digest(x)] for key, x in self.data.unseen.items()
+            ]
+        return f"{self._path(name)}/result_{record.digest_of_json(evaluation)}"
 
     def _path(self, name):
         """Returns the folder of a system, another one for other flags of it."""
         values = {f: FLAGS[f].value for f in compare_systems.flags_of(name)}
         digest = record.digest_of_json(values)
         return f"seed_{self._number}/{name}_{digest}"
+
+
+def _known(result):
+    """Returns a result without the time that its evaluation took too."""
+    return {
+        name: value
+        for name, value in result.items()
+        if name != "seconds" and value is not None
+    }
 
 
 def _total(combine, own, bases, key):

@@ -14,7 +14,12 @@ flags.DEFINE_float(
 flags.DEFINE_float("precision_shape", 0.5, "Of cv and cmv: Gamma prior.", 0)
 flags.DEFINE_float("precision_rate", 0.01, "Of cv and cmv: its rate.", 0)
 flags.DEFINE_float(
-    "dropout", None, "Rate of mc_dropout. Defaults to 0.05, images: 0.3.", 0, 1
+    "dropout",
+    None,
+    "Rate of mc_dropout, initial of concrete_dropout. Defaults to 0.05, for "
+    "images to 0.3.",
+    0,
+    1,
 )
 flags.DEFINE_float(
     "adversarial_epsilon",
@@ -30,9 +35,15 @@ flags.DEFINE_float(
     "to 0.01 for classes, and to 1e-5 for regression, whose loss is steep.",
     0,
 )
-flags.DEFINE_integer("swag_snapshots", 40, "Of swag: weights to average.", 2)
-flags.DEFINE_integer("swag_rank", 20, "Of swag: rank of its covariance.", 2)
-flags.DEFINE_integer("cycles", 4, "Of csghmc: cycles of --train_steps / 4.", 1)
+flags.DEFINE_integer(
+    "swag_snapshots", 40, "Of swag, multi_swag: weights to average.", 2
+)
+flags.DEFINE_integer(
+    "swag_rank", 20, "Of swag, multi_swag: rank of a covariance.", 2
+)
+flags.DEFINE_integer(
+    "cycles", 4, "Of csghmc: cycles that --train_steps make.", 1
+)
 flags.DEFINE_integer("samples_per_cycle", 3, "Of csghmc.", 1)
 flags.DEFINE_float(
     "temperature",
@@ -45,7 +56,10 @@ flags.DEFINE_integer("nuts_chains", 4, "Chains of nuts, nuts_last_layer.", 1)
 flags.DEFINE_integer("nuts_warmup", 200, "Transitions that are dropped.", 1)
 flags.DEFINE_integer("nuts_samples", 200, "Transitions that are kept.", 4)
 flags.DEFINE_integer(
-    "nuts_max_tree_depth", 8, "Trajectories have at most 2 to this steps.", 1
+    "nuts_max_tree_depth",
+    8,
+    "Of nuts: a trajectory doubles at most so often.",
+    1,
 )
 flags.DEFINE_integer(
     "max_sampled_weights",

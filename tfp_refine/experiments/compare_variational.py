@@ -1,12 +1,13 @@
 """Networks that are trained, and refined, for the comparison."""
 
+import time
+
 import numpy as np
 from absl import flags
 
 from tfp_refine import prediction
 from tfp_refine import refinement
 from tfp_refine import stateless
-from tfp_refine.experiments import compare_flags
 from tfp_refine.experiments import compare_networks
 from tfp_refine.experiments import fitted
 from tfp_refine.experiments import refinement_flags
@@ -28,9 +29,11 @@ def network(run, name, directory):
     Returns:
         fitted: `fitted.Fitted`.
     """
-    steps = compare_flags.train_steps(len(run.data.train[1]))
+    steps = FLAGS.train_steps
+    begin = time.monotonic()
     model = compare_networks.build(name, run.data, run.seed(0), steps)
-    return _trained(run, name, model, steps, directory)
+    built = time.monotonic() - begin  # initialized, too
+    return _trained(run, name, model, steps, directory, built)
 
 
 def longer(run, name, directory, vi):
@@ -39,7 +42,7 @@ def longer(run, name, directory, vi):
     steps = FLAGS.num_members * len(ratios) * FLAGS.steps
     model = compare_networks.build("vi", run.data, run.seed(0), steps)
     model.set_weights(vi.model.get_weights())
-    more = _trained(run, name, model, steps, directory)
+    more = _trained(run, name, model, steps, directory, 0.0)
     # Its curve would begin where others end.
     return more._replace(num_steps=vi.num_steps + steps, history=None)
 
@@ -68,7 +71,7 @@ def refined(run, name, directory, vi):
     )
 
 
-def _trained(run, name, model, steps, directory):
+def _trained(run, name, model, steps, directory, built):
     segment_steps = max(1, -(-steps // _NUM_SEGMENTS))
     trained = training.train(
         model,
@@ -90,5 +93,5 @@ def _trained(run, name, model, steps, directory):
         stateless.ModelWeights(model).size,
         model=model,
         history=trained.history,
-        seconds=sum(entry["seconds"] for entry in trained.history),
+        seconds=built + sum(entry["seconds"] for entry in trained.history),
     )

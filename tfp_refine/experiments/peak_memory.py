@@ -1,6 +1,5 @@
 """The most memory that a process uses at a time."""
 
-import contextlib
 import pathlib
 import re
 
@@ -21,9 +20,11 @@ class Peak:
     mebibytes = None
 
     def __enter__(self):
-        with contextlib.suppress(OSError):
+        try:
             _RESET.write_text("5")  # the high-water mark begins anew
-        self._begin = _read("VmRSS")
+            self._begin = _read("VmRSS")
+        except OSError:
+            self._begin = None
         return self
 
     def __exit__(self, *error):

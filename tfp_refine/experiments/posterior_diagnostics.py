@@ -20,7 +20,8 @@ def diagnostics(samples):
     return {
         "max_r_hat": float(np.max(samples.r_hat)),
         "min_effective_sample_size": float(
-            np.min(samples.effective_sample_size)
+            # An estimate, which may be negative for few samples.
+            max(0.0, np.min(samples.effective_sample_size))
         ),
         "num_divergences": float(samples.num_divergences),
         "mean_leapfrogs": float(samples.mean_leapfrogs),

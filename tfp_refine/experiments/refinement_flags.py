@@ -7,7 +7,12 @@ from tfp_refine.math import variance_schedule
 from tfp_refine.refinement import settings
 
 FLAGS = flags.FLAGS
-flags.DEFINE_integer("num_members", 10, "Members of the refined ensemble.", 1)
+flags.DEFINE_integer(
+    "num_members",
+    10,
+    "Members of the refined ensemble, for `compare` of deep ensembles too.",
+    1,
+)
 flags.DEFINE_list(
     "variance_ratios",
     None,

@@ -89,10 +89,11 @@ def table(results, columns, reasons=None):
 
     Args:
         results: Dict from title of a method to a list, one for each seed, of a
-            dict from a metric to a number; metrics may be missing.
+            dict from a metric to a number; metrics may be missing. A method
+            that lacks seeds of others is not compared with them.
         columns: Dict from a metric to its `Column`, in the order of the table.
-        reasons: Dict from title of a method that could not be applied to why;
-            it gets a row of its own.
+        reasons: Dict from title of a method without results to why, a
+            sentence; it gets a row of its own.
 
     Returns:
         table: `Table`. Columns that no method has are left out.
@@ -108,28 +109,30 @@ def table(results, columns, reasons=None):
         for name, column in columns.items()
         if any(of_method[name] for of_method in values.values())
     }
+    count = max((len(runs) for runs in results.values()), default=0)
     best = {
-        name: _best([of[name] for of in values.values()], column)
+        name: _best(
+            [of[name] for of in values.values() if len(of[name]) == count],
+            column,
+        )
         for name, column in shown.items()
     }
-    rows = {
-        title: [
-            _cell(of_method[name], column, best[name])
+    rows = {}
+    for title, of_method in values.items():
+        seeds = len(results[title])
+        is_whole = seeds == count
+        rows[title if is_whole else f"{title} ({seeds} of {count} seeds)"] = [
+            _cell(of_method[name], column, best[name] if is_whole else None)
             for name, column in shown.items()
         ]
-        for title, of_method in values.items()
-    }
     notes = []
-    counts = {len(runs) for runs in results.values()}
-    if counts == {1}:
+    if count == 1:
         notes.append("One seed: how much it matters is not known.")
-    elif counts:
-        least, most = min(counts), max(counts)
-        seeds = str(most) if least == most else f"{least} to {most}"
-        notes.append(f"Means ± standard deviations over {seeds} seeds.")
+    elif count:
+        notes.append(f"Means ± standard deviations over {count} seeds.")
     for title, reason in (reasons or {}).items():
         rows[title] = [Cell("-", False)] * len(shown)
-        notes.append(f"{title}: not applied. {reason}")
+        notes.append(f"{title}: {reason}")
     heads = [column.title for column in shown.values()]
     return Table(["", *heads], rows, notes)
 

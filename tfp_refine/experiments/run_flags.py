@@ -40,11 +40,7 @@ def run(name, make_experiment, argv):
     if len(argv) > 1:
         raise app.UsageError(f"Unknown arguments: {' '.join(argv[1:])}")
     try:
-        experiment = make_experiment()
-    except (ValueError, OSError) as error:
-        sys.exit(f"{name}: {error}")
-    try:
-        experiment.run()
+        make_experiment().run()
     except KeyboardInterrupt:
         sys.exit(f"{name}: stopped. The same command continues where it was.")
     except (ValueError, OSError, FloatingPointError) as error:
