@@ -146,7 +146,8 @@ class Report:
             "by Adam, its learning rate falling from "
             f"{flags['learning_rate']} to 0; the prior of weights is "
             f"N(0, {flags['prior_scale']}^2) where a system does not infer "
-            f"it{cm}. Ensembles train several networks, and what starts from a trained one takes more steps; "
+            f"it{cm}. Ensembles train several networks, and what starts from "
+            "a trained one takes more steps; "
             "both are in the table of costs. Predictions are averages of "
             f"{flags['num_samples']} draws, or of the members or samples that "
             "a system has.",
