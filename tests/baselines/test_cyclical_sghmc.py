@@ -85,6 +85,96 @@ def test_cold_cycles_are_gradient_descent(problem):
     np.testing.assert_allclose(samples.params, expected, rtol=1e-4)
 
 
+def test_noise_is_in_the_last_steps_of_each_cycle(problem, monkeypatch):
+    model, x, y, _, _ = problem
+    made = []
+    kind = optimizers.Momentum
+    monkeypatch.setattr(
+        optimizers, "Momentum", lambda *args: made.append(args) or kind(*args)
+    )
+    baselines.cyclical_sghmc(
+        model, x, y, num_cycles=2, samples_per_cycle=2, steps_per_cycle=10,
+        steps_per_sample=3, momentum=0.7, temperature=0.4, seed=1, verbose=0,
+    )  # fmt: skip
+    ((momentum, variance, is_noisy),) = made
+    noisy = [bool(is_noisy(number)) for number in range(20)]
+    assert noisy == 2 * (4 * [False] + 6 * [True])
+    assert momentum == 0.7
+    np.testing.assert_allclose(variance, 2.0 * 0.3 * 0.4 / N)
+
+
+def test_samples_come_from_the_ends_of_cycles_in_order(problem):
+    model, x, y, _, _ = problem
+    samples = baselines.cyclical_sghmc(
+        model, x, y, num_cycles=2, samples_per_cycle=3, steps_per_cycle=20,
+        steps_per_sample=4, temperature=0.0, seed=1, verbose=0,
+    )  # fmt: skip
+    steps = set(samples.history["step"].tolist())
+    assert {12, 16, 20, 32, 36, 40} <= steps
+    assert samples.history["loss"].shape == (1, len(steps))
+    each = baselines.cyclical_sghmc(
+        model, x, y, num_cycles=40, samples_per_cycle=1, steps_per_cycle=1,
+        steps_per_sample=1, temperature=0.0, seed=1, verbose=0,
+    )  # fmt: skip
+    assert each.num_members == 40
+    others = baselines.cyclical_sghmc(
+        model, x, y, num_cycles=2, samples_per_cycle=10, steps_per_cycle=20,
+        steps_per_sample=2, temperature=0.0, seed=1, verbose=0,
+    )  # fmt: skip
+    rows = [5, 7, 9, 15, 17, 19]  # every second step
+    np.testing.assert_allclose(samples.params, others.params[rows], rtol=1e-6)
+
+
+def test_other_weights_are_those_of_the_sample(rng):
+    model = keras.Sequential(
+        [
+            keras.Input((2,)),
+            keras.layers.BatchNormalization(momentum=0.5),
+            keras.layers.Dense(1),
+        ]
+    )
+    x = rng.normal(3.0, 2.0, size=(N, 2)).astype(np.float32)
+    samples = baselines.cyclical_sghmc(
+        model, x, x[:, :1], num_cycles=2, samples_per_cycle=1, batch_size=N,
+        steps_per_cycle=2, steps_per_sample=1, seed=1, loss="mse", verbose=0,
+    )  # fmt: skip
+    for row, steps in ((0, 2), (1, 4)):
+        expected = (1.0 - 0.5**steps) * x.mean(axis=0)
+        np.testing.assert_allclose(samples.others[row, :2], expected, rtol=1e-4)
+
+
+def test_an_interrupted_sampling_ends_with_the_same_samples(
+    problem, tmp_path, monkeypatch
+):
+    model, x, y, _, _ = problem
+    options = {
+        "num_cycles": 2, "samples_per_cycle": 2, "steps_per_cycle": 20,
+        "steps_per_sample": 3, "batch_size": 16, "seed": 3, "verbose": 0,
+        "temperature": 0.5,
+    }  # fmt: skip
+    expected = baselines.cyclical_sghmc(model, x, y, **options)
+    options["checkpoint_dir"] = tmp_path
+    update = keras.utils.Progbar.update
+
+    def interrupt(bar, current, *arguments):
+        update(bar, current, *arguments)
+        if current == 20:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(keras.utils.Progbar, "update", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            baselines.cyclical_sghmc(model, x, y, **options)
+    found = baselines.cyclical_sghmc(model, x, y, **options)
+    np.testing.assert_array_equal(found.params, expected.params)
+    for change in (
+        {"temperature": 0.25}, {"momentum": 0.8}, {"learning_rate": 0.05},
+        {"batch_size": 8}, {"steps_per_sample": 2}, {"seed": 4},
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="of another"):
+            baselines.cyclical_sghmc(model, x, y, **(options | change))
+
+
 def test_learning_rates_fall_and_return():
     cycle = optimizers.cycle(0.1, 10)
     rates = [float(cycle(number)) for number in range(20)]
@@ -106,6 +196,8 @@ def test_learning_rates_fall_and_return():
         ({"momentum": 1.0}, "momentum"),
         ({"learning_rate": 0.0}, "learning_rate"),
         ({"steps_per_cycle": 0}, "steps_per_cycle"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"loss": "no_such_loss"}, "no_such_loss"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

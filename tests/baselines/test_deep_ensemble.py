@@ -1,3 +1,5 @@
+import json
+
 import keras
 import numpy as np
 import pytest
@@ -201,6 +203,8 @@ def test_an_interrupted_training_ends_with_the_same_members(
         {"seed": 2},
         {"steps": 80},
         {"learning_rate": 0.1},
+        {"learning_rate_decay": "cosine"},
+        {"batch_size": 8},
         {"bootstrap": True},
         {"adversarial_epsilon": 0.1},
         {"loss": "mae"},
@@ -282,6 +286,82 @@ def test_members_of_own_initializers_with_seeds_start_apart():
     assert np.abs(np.diff(ensemble.params, axis=0)[:, :6]).min() > 1e-4
 
 
+@pytest.mark.parametrize("index", [0, 1], ids=["x", "y"])
+def test_checkpoints_of_other_data_are_refused(data, tmp_path, index):
+    train(build(), data, checkpoint_dir=tmp_path, steps=4)
+    other = [values.copy() for values in data]
+    other[index][-1] += 1.0
+    with pytest.raises(ValueError, match="of another deep ensemble"):
+        train(build(), other, checkpoint_dir=tmp_path, steps=4)
+
+
+def test_layers_of_a_member_start_apart_even_with_equal_seeds(data):
+    same = {"kernel_initializer": keras.initializers.GlorotUniform(7)}
+    inner = keras.Sequential(
+        [keras.Input((3,)), keras.layers.Dense(3, **same)], name="inner"
+    )
+    stacked = keras.layers.StackedRNNCells(
+        [keras.layers.SimpleRNNCell(3, **same)]
+    )
+    model = keras.Sequential(
+        [
+            keras.Input((3,)),
+            keras.layers.Dense(3, use_bias=False, **same),
+            inner,
+            keras.layers.Reshape((1, 3)),
+            keras.layers.RNN(stacked),
+            keras.layers.Dense(1, **same),
+        ]
+    )
+    model.compile("sgd", "mse")
+    ensemble = train(
+        model, data, num_members=2, steps=1, learning_rate=1e-9
+    )  # fmt: skip
+    first, second = ensemble.params
+    kernels = [slice(0, 9), slice(9, 18), slice(21, 30)]  # 3 are biases
+    for kernel in kernels:
+        assert np.mean(np.abs(first[kernel] - second[kernel])) > 0.05
+    assert np.mean(np.abs(first[kernels[0]] - first[kernels[1]])) > 0.05
+
+
+def test_draws_of_models_with_noise_follow_the_seed(data):
+    model = keras.Sequential(
+        [
+            keras.Input((3,)),
+            keras.layers.Dense(8, "tanh"),
+            tfr.layers.MCDropout(0.5),
+            keras.layers.Dense(1),
+        ]
+    )
+    model.compile("sgd", tfr.losses.GaussianNLL(0.5))
+    ensemble = train(model, data)
+    first, again, other = (
+        ensemble.predictive_draws(data[0], 3, seed=seed) for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert np.any(first != other)
+    np.testing.assert_array_equal(
+        ensemble.predict(data[0]), ensemble.predict(data[0])
+    )
+
+
+@pytest.mark.parametrize("kind", ["integers", "nested"])
+def test_only_floating_point_inputs_are_moved(data, kind):
+    x, y = data
+    inputs = keras.Input(
+        (3,), name="one", dtype="int32" if kind == "integers" else None
+    )
+    hidden = keras.layers.Rescaling(1.0)(inputs)
+    outputs = keras.layers.Dense(1)(hidden)
+    model = keras.Model(
+        inputs if kind == "integers" else {"one": inputs}, outputs
+    )
+    model.compile("sgd", "mse")
+    x = x.astype(np.int32) if kind == "integers" else {"one": x}
+    with pytest.raises(ValueError, match="`adversarial_epsilon` needs inputs"):
+        train(model, (x, y), adversarial_epsilon=0.1)
+
+
 def test_predictions_are_those_of_the_members(data):
     ensemble = train(lambda seed: build(seed, batch_norm=True), data)
     draws = ensemble.predict(data[0])
@@ -304,6 +384,11 @@ def test_samples_are_members_each_once_first(data):
         np.testing.assert_array_equal(
             np.sort(half, axis=0), np.sort(ensemble.params, axis=0)
         )
+    # Of 40 rounds, one in 6 has the order of the first: all have it once in
+    # 1e30 seeds.
+    rounds = ensemble.sample(120, seed=0).reshape(40, 3, -1)
+    assert np.any(rounds != rounds[0])
+    assert np.any(ensemble.sample(12, seed=1) != ensemble.sample(12, seed=2))
 
 
 def test_a_saved_ensemble_is_the_same(data, tmp_path):
@@ -324,6 +409,14 @@ def test_a_saved_ensemble_is_the_same(data, tmp_path):
         )
     with pytest.raises(ValueError, match="can be written"):
         ensemble.save(tmp_path / "nowhere" / "ensemble.npz")
+    with pytest.raises(IndexError, match="index=-1"):
+        ensemble.assign_member(-1)
+    arrays = dict(np.load(tmp_path / "ensemble.npz"))
+    about = json.loads(str(arrays["description"])) | {"format": 2}
+    arrays["description"] = np.array(json.dumps(about))
+    np.savez(tmp_path / "newer.npz", **arrays)
+    with pytest.raises(ValueError, match="has the format 2, where 1 is read"):
+        baselines.WeightEnsemble.load(tmp_path / "newer.npz", build())
     np.savez(tmp_path / "other.npz", a=1)
     with pytest.raises(ValueError, match="no file of an ensemble"):
         baselines.WeightEnsemble.load(tmp_path / "other.npz", build())

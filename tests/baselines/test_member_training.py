@@ -65,6 +65,18 @@ def test_noise_comes_only_when_it_should():
     assert abs(np.corrcoef(noisy, other)[0, 1]) < 6.0 / np.sqrt(1000.0)
 
 
+def test_noise_of_samples_is_not_that_of_layers():
+    optimizer = optimizers.Momentum(0.0, 1.0, lambda number: True)
+    zeros, number = tf.zeros([1000]), tf.constant(7)
+    key = tf.constant(3, tf.int64)
+    noise, _ = optimizer.step(
+        zeros, zeros, optimizer.zeros(zeros), number, tf.constant(1.0), key
+    )
+    of_layers = tf.random.stateless_normal([1000], [3, 7])
+    # Six standard errors.
+    assert abs(np.corrcoef(noise, of_layers)[0, 1]) < 6.0 / np.sqrt(1000.0)
+
+
 def test_batches_of_moving_averages_count_by_their_size(monkeypatch, rng):
     monkeypatch.setattr(moving_statistics, "_BATCH", 5)
     model = keras.Sequential(
@@ -87,7 +99,24 @@ def test_weights_that_do_not_move_stay(rng):
     weights = stateless.ModelWeights(model)
     params, others = weights.values()
     x = tf.constant(rng.normal(size=(7, 2)), tf.float32)
+    several = np.stack([others, others + 1.0])
     found = moving_statistics.recompute(
-        weights, params[np.newaxis], others[np.newaxis], x
+        weights, np.stack([params, params]), several, x
     )
-    np.testing.assert_allclose(found[0], others, rtol=1e-6)
+    np.testing.assert_allclose(found, several, rtol=1e-6)
+
+
+@pytest.mark.parametrize("spread", [1e-3, 1.0, 1e2, 1e4])
+def test_moving_variances_of_inputs_of_any_size_are_precise(rng, spread):
+    model = keras.Sequential(
+        [keras.Input((3,)), keras.layers.BatchNormalization()]
+    )
+    x = rng.normal(0.0, spread, size=(200, 3)).astype("float32")
+    weights = stateless.ModelWeights(model)
+    params, others = weights.values()
+    found = moving_statistics.recompute(
+        weights, params[np.newaxis], others[np.newaxis], tf.constant(x)
+    )[0]
+    mean, variance = found[:3], found[3:6]
+    np.testing.assert_allclose(mean, x.mean(0), atol=1e-3 * spread)
+    np.testing.assert_allclose(variance, x.var(0), rtol=1e-3)

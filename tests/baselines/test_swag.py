@@ -53,6 +53,47 @@ def test_moments_are_those_of_the_snapshots(rng):
         )
 
 
+def test_weights_that_never_move_have_a_variance_nevertheless():
+    snapshots = np.ones((1, 4, 2), np.float32)
+    mean, variance, deviations = snapshot_moments.moments(snapshots, 2)
+    np.testing.assert_array_equal(mean, 1.0)
+    np.testing.assert_allclose(variance, 1e-30, rtol=1e-6)
+    np.testing.assert_array_equal(deviations, 0.0)
+
+
+def test_other_weights_are_those_of_the_gaussian(rng):
+    model = keras.Sequential(
+        [keras.Input((3,)), keras.layers.Dense(2), keras.layers.Dense(1)]
+    )
+    model.layers[0].trainable = False
+    mean, deviations = np.zeros((2, 3)), np.zeros((2, 2, 3))
+    others = rng.normal(size=(2, 8)).astype(np.float32)
+    posterior = baselines.SWAG(
+        model, mean, mean + 1.0, deviations, others, np.ones((5, 3), "float32")
+    )
+    found = posterior.ensemble(5, seed=0)
+    np.testing.assert_allclose(found.others, others[[0, 1, 0, 1, 0]], rtol=1e-6)
+
+
+def test_draws_of_models_with_noise_follow_the_seed(data):
+    model = keras.Sequential(
+        [
+            keras.Input((3,)),
+            keras.layers.Dense(8, "tanh"),
+            tfr.layers.MCDropout(0.5),
+            keras.layers.Dense(1),
+        ]
+    )
+    model.compile("sgd", tfr.losses.GaussianNLL(0.5))
+    posterior = fit(model, data)
+    members = posterior.ensemble(2, seed=5)
+    np.testing.assert_allclose(
+        posterior.predictive_draws(data[0], 2, seed=5),
+        members.predictive_draws(data[0], 2, seed=5),
+        rtol=1e-6,
+    )
+
+
 def test_the_course_is_that_of_keras(data):
     model, other = build(), build()
     other.set_weights(model.get_weights())
@@ -167,6 +208,14 @@ def test_an_interrupted_course_ends_in_the_same_place(
         np.testing.assert_array_equal(
             getattr(found, name), getattr(expected, name)
         )
+    for change in (
+        {"momentum": 0.8}, {"learning_rate": 0.02}, {"num_snapshots": 9},
+        {"steps_per_snapshot": 2}, {"batch_size": 15}, {"seed": 2},
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="of another swag"):
+            fit(model, data, checkpoint_dir=tmp_path, **change)
+    with pytest.raises(ValueError, match="of another swag"):
+        fit(build(), data, checkpoint_dir=tmp_path)  # from other weights
 
 
 @pytest.mark.parametrize(

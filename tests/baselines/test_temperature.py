@@ -1,3 +1,5 @@
+import json
+
 import keras
 import numpy as np
 import pytest
@@ -53,6 +55,40 @@ def test_the_temperature_of_the_labels_is_found(rng):
     assert 1.8 < scaled.temperature < 2.2
 
 
+@pytest.mark.parametrize("factor", [0.01, 200.0])
+def test_the_temperature_follows_the_size_of_the_logits(rng, factor):
+    model, _, _ = trained_models.classifier(rng)
+    x = rng.normal(size=(500, 2))
+    y = calibrated_labels(rng, model, x, 2.0)
+    before = baselines.TemperatureScaling(model).fit(x, y)
+    expected = before.predict(x)
+    layer = model.layers[-1]
+    layer.set_weights([factor * value for value in layer.get_weights()])
+    after = baselines.TemperatureScaling(model).fit(x, y)
+    np.testing.assert_allclose(
+        after.temperature, factor * before.temperature, rtol=1e-6
+    )
+    np.testing.assert_allclose(after.predict(x), expected, rtol=1e-5)
+
+
+def test_probabilities_have_the_type_of_keras(rng):
+    model, x, _ = trained_models.classifier(rng)
+    scaled = baselines.TemperatureScaling(model)
+    assert scaled.predict(x).dtype == np.float64
+    keras.config.set_floatx("float32")
+    assert scaled.predict(x).dtype == np.float32
+
+
+def test_the_layer_of_the_logits_may_be_named(rng, tmp_path):
+    model, x, _ = trained_models.classifier(rng)
+    with pytest.raises(ValueError, match="no_such_layer"):
+        baselines.TemperatureScaling(model, "no_such_layer")
+    scaled = baselines.TemperatureScaling(model, model.layers[-1].name)
+    path = tmp_path / "temperature.json"
+    scaled.save(path)
+    assert json.loads(path.read_text())["layer"] == model.layers[-1].name
+
+
 def test_the_predicted_class_is_the_same(rng):
     model, _, _ = trained_models.classifier(rng)
     x = rng.normal(size=(500, 2))
@@ -98,7 +134,12 @@ def test_a_saved_temperature_is_the_same(rng, tmp_path):
     model.layers[-1].bias.assign_add(np.ones(3))
     with pytest.raises(ValueError, match="another model"):
         baselines.TemperatureScaling.load(path, model)
-    path.write_text("{}")
+    contents = json.loads(path.read_text()) | {"temperature": -1.0}
+    for bad in (contents, {}):
+        path.write_text(json.dumps(bad))
+        with pytest.raises(ValueError, match="holds no temperature"):
+            baselines.TemperatureScaling.load(path, model)
+    path.unlink()
     with pytest.raises(ValueError, match="holds no temperature"):
         baselines.TemperatureScaling.load(path, model)
 
@@ -110,3 +151,5 @@ def test_bad_data_are_named(rng):
         scaled.fit(x, y + 1)
     with pytest.raises(ValueError, match="batch_size"):
         scaled.predict(x, batch_size=0)
+    with pytest.raises(ValueError, match="batch_size"):
+        scaled.fit(x, y, batch_size=0)

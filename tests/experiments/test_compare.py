@@ -67,7 +67,21 @@ def test_each_system_has_its_metrics_and_costs(finished):
     assert steps == {
         "map": 40, "deep_ensemble": 80, "swag": 52, "vi": 40, "refined_vi": 48
     }  # fmt: skip
-    # What starts from another takes its time too.
+    # What starts from another takes its time too, but not at once.
+    own = {
+        name: json.loads(
+            next(directory.glob(f"seed_0/{name}_*/costs.json")).read_text()
+        )
+        for name in ("map", "swag")
+    }
+    np.testing.assert_allclose(
+        first["swag"]["fit_seconds"],
+        own["map"]["fit_seconds"] + own["swag"]["fit_seconds"],
+    )
+    if "memory" in first["swag"]:
+        assert first["swag"]["memory"] == max(
+            own["map"]["memory"], own["swag"]["memory"]
+        )
     assert first["swag"]["fit_seconds"] > first["map"]["fit_seconds"]
     assert first["refined_vi"]["fit_seconds"] > first["vi"]["fit_seconds"]
 
@@ -233,6 +247,9 @@ def test_images_are_compared_away_from_their_training_data_too(tmp_path):
         assert part in report
     for name in ("entropies", "reliability", "shifts", "learning_curves"):
         assert (tmp_path / f"{name}.png").stat().st_size > 5000
+    (path,) = tmp_path.glob("seed_0/map_[0-9a-f]*/result_*.json")
+    curve = json.loads(path.read_text())["curve"]
+    assert len(curve["step"]) == len(curve["loss"]) == len(curve["val_nll"])
     found = experiment_command.results(tmp_path)["metrics"]
     (trained,), (scaled,) = found["map"], found["map_temp"]
     assert scaled["accuracy"] == trained["accuracy"]

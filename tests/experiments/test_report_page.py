@@ -20,7 +20,8 @@ def written(tmp_path):
     sections = [
         report_page.Section("Text", ["One < two."]),
         report_page.Section(
-            "More", [table, report_page.Figure("plot", "A plot.", figure)]
+            "More & <more>",
+            [table, report_page.Figure("plot", "A plot of a < b.", figure)],
         ),
     ]
     report_page.write(tmp_path, "report", "A page & more", sections)
@@ -30,8 +31,8 @@ def written(tmp_path):
 def test_markdown_holds_all_parts_in_order(written):
     text = (written / "report.md").read_text()
     parts = [
-        "# A page & more", "## Text", "One < two.", "## More", "| a & b | 1.0",
-        "![plot](plot.png)", "A plot.",
+        "# A page & more", "## Text", "One < two.", "## More & <more>",
+        "| a & b | 1.0", "![plot](plot.png)", "A plot of a < b.",
     ]  # fmt: skip
     assert [text.index(part) for part in parts] == sorted(
         map(text.index, parts)
@@ -43,11 +44,19 @@ def test_html_is_well_formed_and_needs_no_other_file(written):
     body = text[text.index("<body>") :].removesuffix("</html>\n")
     root = ElementTree.fromstring(re.sub(r"(<img [^>]*)>", r"\1/>", body))
     assert root.find("h1").text == "A page & more"
-    assert [h.text for h in root.iter("h2")] == ["Text", "More"]
+    assert [h.text for h in root.iter("h2")] == ["Text", "More & <more>"]
     assert root.find("p").text == "One < two."
-    kind, encoded = next(root.iter("img")).get("src").split(",")
+    assert next(root.iter("figcaption")).text == "A plot of a < b."
+    image = next(root.iter("img"))
+    assert image.get("alt") == "plot"
+    kind, encoded = image.get("src").split(",")
     assert kind == "data:image/png;base64"
     assert base64.b64decode(encoded) == (written / "plot.png").read_bytes()
+
+
+def test_the_title_of_the_window_is_that_of_the_page(written):
+    text = (written / "report.html").read_text()
+    assert "<title>A page &amp; more</title>" in text
 
 
 def test_the_folder_holds_nothing_else(written):

@@ -60,11 +60,34 @@ def test_html_says_the_same(several):
     assert [p.text for p in root.iter("p")] == several.notes
 
 
+def test_texts_and_numbers_stand_on_their_sides_and_stay_texts():
+    table = report_table.Table(
+        ["", "a<b", "by"],
+        {"x": [report_table.Cell("1 < 2", True), report_table.Cell("me", 0)]},
+        ["not <applied>"],
+    )
+    root = ElementTree.fromstring(f"<div>{table.to_html()}</div>")
+    heads = [head.text or "" for head in root.iter("th")]
+    assert heads == ["", "a<b", "by", "x"]
+    assert [cell.get("class") for cell in root.iter("td")] == [None, "text"]
+    assert root.find(".//b").text == "1 < 2"
+    assert root.find("p").text == "not <applied>"
+
+
 def test_one_seed_has_no_deviation_and_says_so():
     table = report_table.table({"MAP": [{"nll": 1.0}]}, COLUMNS)
     (cell,) = table.rows["MAP"]
     assert cell == ("1.000", False)  # the only one is not the best
     assert table.notes == ["One seed: how much it matters is not known."]
+
+
+def test_numbers_of_seeds_may_differ():
+    run = {"nll": 1.0}
+    table = report_table.table(
+        {"A": [run], "B": [run, run, {"nll": 4.0}]}, COLUMNS
+    )
+    assert table.rows["B"][0].text == "2.000 ± 1.732"  # of all three
+    assert table.notes == ["Means ± standard deviations over 1 to 3 seeds."]
 
 
 def test_what_is_infinite_is_never_the_best():

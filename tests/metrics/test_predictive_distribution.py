@@ -38,6 +38,10 @@ def test_an_interval_is_central():
     loc, scale = np.zeros((4, 1)), 1.0
     assert metrics.interval_coverage(y, loc, scale, 0.95) == 0.5
     assert metrics.interval_coverage(y, loc, scale, 0.999) == 1.0
+    # Of the upper tail and of the lower one, as much is left out.
+    for side in (-1.0, 1.0):
+        y = side * np.array([[1.9], [1.99]])
+        assert metrics.interval_coverage(y, np.zeros((2, 1)), 1.0) == 0.5
 
 
 def test_regression_calibration_is_that_of_quantiles(calibrated):

@@ -2,6 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.special
 
 from tfp_refine import metrics
 
@@ -35,6 +36,27 @@ def test_without_differences_it_is_the_error_rate():
     probs = probabilities([0.8] * 10)
     found = metrics.area_under_risk_coverage([1, 1, 1] + [0] * 7, probs)
     np.testing.assert_allclose(found, 0.3)
+
+
+def test_the_order_of_the_examples_says_nothing(rng):
+    confidence, errors = [0.6, 0.9, 0.7, 0.8], [1, 0, 1, 0]
+    for order in itertools.permutations(range(4)):
+        found = metrics.area_under_risk_coverage(
+            np.array(errors)[[*order]],
+            probabilities(np.array(confidence)[[*order]]),
+        )
+        np.testing.assert_allclose(found, (0.0 + 0.0 + 1 / 3 + 1 / 2) / 4)
+
+
+def test_logits_are_those_of_the_probabilities(rng):
+    draws = rng.normal(0.0, 3.0, size=(4, 200, 3))
+    labels = rng.integers(0, 3, 200)
+    np.testing.assert_allclose(
+        metrics.area_under_risk_coverage(labels, draws, from_logits=True),
+        metrics.area_under_risk_coverage(
+            labels, scipy.special.softmax(draws, axis=-1)
+        ),
+    )
 
 
 def test_draws_are_averaged(rng):

@@ -82,6 +82,21 @@ def test_confidences_of_1_are_in_the_last_bin():
     np.testing.assert_allclose(float(metric.result()), 1.995 / 2, rtol=1e-6)
 
 
+def test_confidences_that_rounding_put_above_1_are_in_the_last_bin():
+    metric = metrics.ExpectedCalibrationError(num_bins=10)
+    above = np.nextafter(np.float32(1.0), np.float32(2.0))
+    metric.update_state([0, 0], np.array([[0.0, above], [above, 0.0]]))
+    np.testing.assert_allclose(float(metric.result()), 0.5, rtol=1e-6)
+    metric.reset_state()
+    metric.update_state([0, 0], np.array([[0.0, above], [0.0, above]]))
+    np.testing.assert_allclose(float(metric.result()), 1.0, rtol=1e-6)
+
+
+@parametrize
+def test_before_any_example_it_is_0(kind, function):
+    assert float(kind().result()) == 0.0
+
+
 def test_sure_logits_do_not_overflow():
     metric = metrics.NegativeLogLikelihood(from_logits=True)
     metric.update_state([1], [[1e4, 0.0]])
@@ -111,6 +126,13 @@ def test_configs_restore_it(kind, function):
     assert type(metric).from_config(config).get_config() == config
     assert config["from_logits"]
     assert config["name"] == "mine"
+
+
+def test_a_config_has_the_number_of_bins():
+    metric = metrics.ExpectedCalibrationError(num_bins=7)
+    config = metric.get_config()
+    assert config["num_bins"] == 7
+    assert type(metric).from_config(config).num_bins == 7
 
 
 def test_bins_are_positive():
@@ -175,3 +197,12 @@ def test_probabilities_of_half_precision_are_taken(kind, function, dtype, rng):
     tf.function(metric.update_state)(labels, probs)
     expected = function(labels, scipy.special.softmax(logits, axis=-1))
     np.testing.assert_allclose(metric.result(), expected, rtol=0.02, atol=0.01)
+
+
+@parametrize
+def test_examples_of_weight_zero_do_not_count(kind, function):
+    probs = np.array([[0.0, 1.0], [0.5, 0.5]], np.float32)
+    metric = kind()
+    metric.update_state(np.array([0, 0]), probs, np.array([0.0, 1.0]))
+    expected = function(np.array([0]), probs[1:])
+    np.testing.assert_allclose(metric.result(), expected, atol=1e-6)

@@ -10,16 +10,23 @@ NUM_EXAMPLES = 50
 
 
 def sequential():
+    # Biases that are 0 would cost nothing, whatever the penalty.
+    bias = {"bias_initializer": keras.initializers.RandomNormal(stddev=1.0)}
     return keras.Sequential(
         [
             keras.Input((8, 8, 1)),
-            keras.layers.Conv2D(4, 3, name="conv"),
+            keras.layers.Conv2D(4, 3, name="conv", **bias),
             keras.layers.BatchNormalization(name="norm"),
             keras.layers.Flatten(name="flatten"),
             keras.layers.Dense(
-                6, activation="relu", kernel_regularizer="l1", name="hidden"
+                6,
+                activation="relu",
+                kernel_regularizer="l1",
+                bias_regularizer="l1",
+                name="hidden",
+                **bias,
             ),
-            keras.layers.Dense(3, name="outputs"),
+            keras.layers.Dense(3, name="outputs", **bias),
         ]
     )
 
@@ -97,6 +104,20 @@ def test_learned_rates_replace_other_penalties(x):
     np.testing.assert_allclose(sum(converted.losses), expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("prior_scale", [0.5, "fan_in", "he"])
+def test_learned_rates_have_the_prior_of_their_layer(x, prior_scale):
+    converted = convert(
+        sequential(), rate=0.3, learn_rate=True, prior_scale=prior_scale
+    )
+    for name, fan_in in (("conv", 9), ("hidden", 144), ("outputs", 6)):
+        scales = {"fan_in": fan_in**-0.5, "he": (2.0 / fan_in) ** 0.5}
+        np.testing.assert_allclose(
+            converted.get_layer(name).prior_scale,
+            scales.get(prior_scale, prior_scale),
+            rtol=1e-6,
+        )
+
+
 def test_residual_and_shared_layers_are_converted(x):
     inputs = keras.Input((8, 8, 1))
     shared = keras.layers.Conv2D(1, 3, padding="same", name="shared")
@@ -120,12 +141,39 @@ def test_equal_seeds_draw_equal_noise_and_each_layer_has_its_own(x):
     np.testing.assert_array_equal(
         tfr.predict(first, x, 3, seed=2), tfr.predict(second, x, 3, seed=2)
     )
-    seeds = [
-        layer.seed
-        for layer in first.layers
-        if isinstance(layer, tfr.layers.MCDropout)
-    ]
-    assert len(set(seeds)) == 2
+    kinds = (tfr.layers.MCDropout, tfr.layers.ConcreteDropout)
+    for learn_rate, count in ((False, 2), (True, 3)):
+        seeds = [
+            layer.seed
+            for seed in (1, 2)
+            for layer in convert(
+                sequential(), learn_rate=learn_rate, seed=seed
+            ).layers
+            if isinstance(layer, kinds)
+        ]
+        assert len(set(seeds)) == len(seeds) == 2 * count
+
+
+def test_by_default_half_is_dropped_and_the_prior_is_standard(x):
+    model = sequential()
+    found, expected = (
+        tfr.models.to_mc_dropout(model, num_train_examples=7, **options)
+        for options in ({}, {"rate": 0.5, "prior_scale": 1.0})
+    )
+    assert found.get_layer("hidden_dropout").rate == 0.5
+    for converted in (found, expected):
+        converted(x)
+    np.testing.assert_allclose(
+        sum(found.losses), sum(expected.losses), rtol=1e-6
+    )
+
+
+def test_it_has_the_name_of_the_model_even_if_that_is_sequential():
+    model = keras.Sequential(
+        [keras.Input((2,)), keras.layers.Dense(2), keras.layers.Dense(1)],
+        name="mine",
+    )
+    assert convert(model).name == "mine"
 
 
 def test_a_file_of_it_loads(x, tmp_path):
@@ -199,6 +247,14 @@ class Subclassed(keras.Model):
         ),
     ],
     ids=["subclassed", "none", "one_layer", "variational", "nested"],
+
+
+                [keras.layers.Dense(2), keras.layers.Dense(1)]
+            ),
+            "built",
+        ),
+    ],
+    ids=["subclassed", "none", "one_layer", "variational", "not_built"],
 )
 def test_models_that_cannot_be_converted(model, message):
     with pytest.raises(ValueError, match=message):

@@ -28,16 +28,20 @@ def recompute(weights, params, others, x):
     num_examples = tf.nest.flatten(x)[0].shape[0]
 
     def moved(batch, params, others):
-        zeros, ones = tf.zeros_like(others), tf.ones_like(others)
-        from_zero, from_one, from_itself = (
-            weights.outputs(batch, params, start, 0, 0, training=True)[1]
-            for start in (zeros, ones, others)
-        )
+        def after(start):
+            _, others, _ = weights.outputs(
+                batch, params, start, 0, 0, training=True
+            )
+            return others
+
+        from_zero = after(tf.zeros_like(others))
+        # About as large as `new`: the difference of the two is precise then.
+        large = 1.0 + 100.0 * tf.abs(from_zero)
+        decay = (after(large) - from_zero) / large
         # Of a constant weight, `old` stays `old`.
-        rest = 1.0 - (from_one - from_zero)
-        target = tf.math.divide_no_nan(from_zero, rest)
-        moves = tf.abs(from_one - from_zero - 1.0) > 1e-6
-        return tf.where(moves, target, from_itself)
+        target = tf.math.divide_no_nan(from_zero, 1.0 - decay)
+        moves = tf.abs(decay - 1.0) > 1e-6
+        return tf.where(moves, target, after(others))
 
     program = stateless.Program(moved, varying=(True, False, False))
     means = np.zeros(others.shape, np.float64)

@@ -66,6 +66,8 @@ class _OfClasses(keras.metrics.Metric):
         )
         if sample_weight is not None:
             weights *= ops.reshape(ops.cast(sample_weight, self.dtype), [-1])
+        # An example that does not count may be one with a likelihood of 0.
+        log_probs = ops.where(weights[:, None] == 0.0, 0.0, log_probs)
         self._add(labels, log_probs, weights)
 
     def get_config(self):
