@@ -218,6 +218,40 @@ def test_layers_that_cannot_drop_are_named():
         convert(model)
 
 
+def test_kernels_of_transposed_convolutions_have_their_own_fan_in():
+    model = keras.Sequential(
+        [
+            keras.Input((4, 4, 3)),
+            keras.layers.Conv2DTranspose(32, 3, name="first"),
+            keras.layers.DepthwiseConv2D(3, depth_multiplier=2, name="second"),
+            keras.layers.Flatten(),
+            keras.layers.Dense(1),
+        ]
+    )
+    converted = convert(
+        model, rate=0.5, prior_scale="fan_in", num_train_examples=1
+    )
+    found = converted.get_layer("first").kernel_regularizer.l2
+    np.testing.assert_allclose(found, 0.5 * 3 * 3 * 3, rtol=1e-6)
+    found = converted.get_layer("second").depthwise_regularizer.l2
+    np.testing.assert_allclose(found, 0.5 * 3 * 3 / 0.5, rtol=1e-6)
+
+
+def test_each_layer_at_the_inputs_sees_all_of_them():
+    first, second = keras.Input((2,)), keras.Input((3,))
+    a = keras.layers.Dense(4, name="a")(first)
+    b = keras.layers.Dense(4, name="b")(keras.layers.Activation("tanh")(second))
+    c = keras.layers.Dense(1, name="c")(keras.layers.Add()([a, b]))
+    converted = convert(
+        keras.Model([first, second], c), rate=0.2, num_train_examples=1
+    )
+    decay = {
+        name: converted.get_layer(name).kernel_regularizer.l2
+        for name in ("a", "b", "c")
+    }
+    assert decay == pytest.approx({"a": 0.5, "b": 0.5, "c": 0.625})
+
+
 class Subclassed(keras.Model):
     def call(self, inputs):
         return inputs
@@ -245,17 +279,17 @@ class Subclassed(keras.Model):
             ),
             "must not have models inside.*inner",
         ),
-    ],
-    ids=["subclassed", "none", "one_layer", "variational", "nested"],
-
-
+        (
+            lambda: keras.Sequential(
                 [keras.layers.Dense(2), keras.layers.Dense(1)]
             ),
             "built",
         ),
     ],
-    ids=["subclassed", "none", "one_layer", "variational", "not_built"],
-)
+    ids=[
+        "subclassed", "none", "one_layer", "variational", "nested", "not_built"
+    ],
+)  # fmt: skip
 def test_models_that_cannot_be_converted(model, message):
     with pytest.raises(ValueError, match=message):
         convert(model())

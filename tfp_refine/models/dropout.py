@@ -90,15 +90,18 @@ def to_mc_dropout(
 
 
 _DEPTHWISE = (keras.layers.DepthwiseConv1D, keras.layers.DepthwiseConv2D)
+_TRANSPOSED = (
+    keras.layers.Conv1DTranspose,
+    keras.layers.Conv2DTranspose,
+    keras.layers.Conv3DTranspose,
+)
 _WITH_KERNELS = (
     keras.layers.Conv1D,
-    keras.layers.Conv1DTranspose,
     keras.layers.Conv2D,
-    keras.layers.Conv2DTranspose,
     keras.layers.Conv3D,
-    keras.layers.Conv3DTranspose,
     keras.layers.Dense,
     *_DEPTHWISE,
+    *_TRANSPOSED,
 )
 # Layers whose weights need no dropout.
 _SILENT = (
@@ -115,6 +118,7 @@ class _Conversion:
 
     def __init__(self, weighted, rate, num_train_examples, prior, seed):
         self._weighted, self._rate, self._prior = weighted, rate, prior
+        self._undropped = _without_others_before(weighted)
         self._num_train_examples = num_train_examples
         self._seed = seed
         self._dropout = {}
@@ -125,8 +129,7 @@ class _Conversion:
         if layer in self._weighted:
             # Keras divides what it keeps by `1 - rate`: the weights of the
             # paper are its kernels divided by that.
-            first = layer is self._weighted[0]
-            keep = 1.0 if first else 1.0 - self._rate
+            keep = 1.0 if layer in self._undropped else 1.0 - self._rate
             decay = 0.5 / self._num_train_examples / self._scale(layer) ** 2
             kernel = f"{_prefix(layer)}_regularizer"
             config[kernel] = keras.regularizers.L2(decay / keep)
@@ -169,8 +172,33 @@ class _Conversion:
 
     def _scale(self, layer):
         """Returns the prior's standard deviation for the weights of a layer."""
-        fan_in = math.prod(layer.kernel.shape[:-1])
+        shape = layer.kernel.shape
+        units = shape[-2] if isinstance(layer, _TRANSPOSED) else shape[-1]
+        if isinstance(layer, _DEPTHWISE):  # each unit has one input channel
+            units = math.prod(shape[-2:])
+        fan_in = math.prod(shape) // units
         return self._prior.for_fan_in(fan_in).prior_scale
+
+
+def _without_others_before(weighted):
+    """Returns the layers that are reached from the inputs by no other one."""
+
+    def is_behind_another(tensor):
+        operation = tensor._keras_history.operation
+        if operation in weighted:
+            return True
+        node = operation._inbound_nodes[tensor._keras_history.node_index]
+        return any(map(is_behind_another, node.input_tensors))
+
+    return [
+        layer
+        for layer in weighted
+        if not any(
+            is_behind_another(tensor)
+            for node in layer._inbound_nodes
+            for tensor in node.input_tensors
+        )
+    ]
 
 
 def _prefix(layer):
