@@ -81,15 +81,6 @@ def test_one_seed_has_no_deviation_and_says_so():
     assert table.notes == ["One seed: how much it matters is not known."]
 
 
-def test_numbers_of_seeds_may_differ():
-    run = {"nll": 1.0}
-    table = report_table.table(
-        {"A": [run], "B": [run, run, {"nll": 4.0}]}, COLUMNS
-    )
-    assert table.rows["B"][0].text == "2.000 ± 1.732"  # of all three
-    assert table.notes == ["Means ± standard deviations over 1 to 3 seeds."]
-
-
 def test_what_is_infinite_is_never_the_best():
     table = report_table.table(
         {"A": [{"accuracy": math.inf}], "B": [{"accuracy": 0.1}],

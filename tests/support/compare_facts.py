@@ -213,7 +213,7 @@ def _longer(run):
     vi = compare_networks.build("vi", run.data, 5, STEPS)
     seen = {}
 
-    def trained(run, name, model, steps, directory):
+    def trained(run, name, model, steps, directory, built):
         seen["steps"] = steps
         seen["same"] = all(
             np.array_equal(one, other)
@@ -270,13 +270,15 @@ def _laplace_sizes(run):
     initial = direct.prior_precision
     direct.optimize_prior_precision()
 
-    counted = posterior_diagnostics.num_params
+    counted, kept = posterior_diagnostics.num_params, compare_laplace._kept
     posterior_diagnostics.num_params = lambda posterior: 11
+    compare_laplace._kept = lambda folder, base, kind, make: make()
     refined = compare_laplace.refined(
         run, None, None, found._replace(posterior=SimpleNamespace(
             refine=lambda **options: None, noise_scale=None)),
     )  # fmt: skip
     posterior_diagnostics.num_params = counted
+    compare_laplace._kept = kept
     return {
         "sizes": [found.num_numbers, refined.num_numbers],
         "steps": [found.num_steps, refined.num_steps],
@@ -310,14 +312,15 @@ def _report(folder):
     report = compare_report.Report(
         {"map": [result(False)], "vi": [result(True)]},
         {"nuts": "Too many."},
-        {"swag, repetition 0": "It became nan."},
+        {"swag": {0: "It became nan."}},
         compare_report.Setting(
             {
                 "dataset": "mnist", "model": "mlp", "hidden": ["400", "400"],
                 "kind": "images", "batch_norm": False, "batch_size": 16,
                 "learning_rate": 0.02, "prior_scale": 0.5, "num_samples": 30,
+                "train_steps": STEPS,
             },
-            1, 402, 108, 30, STEPS,
+            1, 402, 108, 30,
         ),
     )  # fmt: skip
     report.write(folder, False)

@@ -197,7 +197,8 @@ def split_off(x, y, fraction, seed):
         validation: `(x, y)`.
     """
     order = np.random.default_rng([seed, 4]).permutation(len(y))
-    count = math.ceil(fraction * len(y))
+    # Rounded first, as 0.07 * 100 is 7.000000000000001.
+    count = math.ceil(round(fraction * len(y), 6))
     validation, train = order[:count], order[count:]
     return (x[train], y[train]), (x[validation], y[validation])
 
