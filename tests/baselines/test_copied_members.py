@@ -11,7 +11,7 @@ from tfp_refine import baselines
     "change", ["decay", "dropout", "moving_average"], ids=str
 )
 def test_checkpoints_of_models_that_train_otherwise_are_refused(
-    data, tmp_path, change
+    tmp_path, change
 ):
     def model(changed):
         decay = 0.1 if changed and change == "decay" else 0.0
