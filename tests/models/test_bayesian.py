@@ -96,6 +96,41 @@ def test_convolutions_of_all_ranks_are_converted_and_back(kind, options):
     np.testing.assert_array_equal(back(x), model(x))
 
 
+@pytest.mark.parametrize("kind", [keras.layers.LSTM, keras.layers.GRU])
+def test_texts_become_bayesian_and_back(kind):
+    model = keras.Sequential(
+        [
+            keras.Input((6,), dtype="int32"),
+            keras.layers.Embedding(20, 4, mask_zero=True),
+            kind(5, return_sequences=True, recurrent_regularizer="l2"),
+            kind(3, use_bias=False, go_backwards=True, dropout=0.3, seed=2),
+            keras.layers.Dense(2),
+        ]
+    )
+    x = np.random.default_rng(0).integers(0, 20, size=(4, 6))
+    converted = convert(model)
+    assert_equal_at_means(converted, model, x)
+    random = [len(layer.variational_weights) for layer in converted.layers]
+    assert random == [1, 3, 2, 2]
+    assert np.std(tfr.predict(converted, x, 10, seed=1), axis=0).min() > 0.0
+    back = tfr.models.to_deterministic(converted)
+    np.testing.assert_array_equal(back(x), model(x))
+    assert [type(a) for a in back.layers] == [type(a) for a in model.layers]
+
+
+def test_point_estimates_are_copied_too():
+    inputs = keras.Input((3,))
+    outputs = tfr.layers.DenseFlipout(
+        2, bias_posterior=None, bias_regularizer=None, num_train_examples=5,
+        bias_initializer="ones",
+    )(inputs)  # fmt: skip
+    model = keras.Model(inputs, outputs)
+    x = np.ones((2, 3), np.float32)
+    back = tfr.models.to_deterministic(model)
+    with tfr.layers.mean_weights():
+        np.testing.assert_array_equal(back(x), model(x))
+
+
 def test_back_and_forth_every_layer_is_of_its_kind_again():
     model, x = convolutional(), images()
     back = tfr.models.to_deterministic(convert(model))
@@ -277,7 +312,7 @@ class Subclassed(keras.Model):
         ({"posterior": "magic"}, "posterior"),
         ({"seed": -1}, "seed"),
     ],
-    ids=str,
+    ids=lambda value: repr(value).split(" at ")[0],
 )
 def test_bad_arguments(options, message):
     with pytest.raises(ValueError, match=message):

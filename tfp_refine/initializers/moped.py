@@ -3,21 +3,20 @@
 import keras
 
 from tfp_refine import arguments
-from tfp_refine.initializers import initializer
+from tfp_refine import stateless
 
 
-class MOPED(initializer.PosteriorInitializer):
+class MOPED:
     """Keeps the posteriors' means; scales become a part of their size.
 
     For means that are trained weights, such as `models.to_bayesian` leaves:
-    `scale = max(delta * abs(mean), min_scale)`.
+    `scale = max(delta * abs(mean), min_scale)`, for all weights of a model that
+    are not frozen.
 
     Args:
         delta: Scale of a weight over its size. Defaults to `0.1`.
         min_scale: Least standard deviation, that of means of 0. Defaults to
             `1e-4`.
-        seed: Not used.
-        verbose: As for `PosteriorInitializer`. Defaults to `False`.
 
     Raises:
         ValueError: If an argument is not positive.
@@ -26,14 +25,28 @@ class MOPED(initializer.PosteriorInitializer):
         - [Krishnan et al., 2020](https://arxiv.org/abs/1906.05323)
     """
 
-    def __init__(self, delta=0.1, min_scale=1e-4, seed=None, verbose=False):
-        super().__init__(seed, verbose)
+    def __init__(self, delta=0.1, min_scale=1e-4):
         self.delta = arguments.positive("delta", delta)
         self.min_scale = arguments.positive("min_scale", min_scale)
 
-    def _initialize_layer(self, layer, rng):
-        for weight in layer.variational_weights:
+    def __call__(self, model, x=None, y=None):
+        """Initializes a model.
+
+        Args:
+            model: Built `keras.Model` with variational layers.
+            x: Not used.
+            y: Not used.
+
+        Returns:
+            model: The same.
+
+        Raises:
+            ValueError: If there is nothing to initialize.
+        """
+        del x, y
+        for weight in stateless.variational_weights(model):
             if weight.loc.trainable:
                 loc = keras.ops.convert_to_tensor(weight.loc)
                 scale = self.delta * keras.ops.abs(loc)
                 weight.initialize(loc, keras.ops.maximum(scale, self.min_scale))
+        return model

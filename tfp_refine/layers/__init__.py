@@ -19,17 +19,24 @@ from tfp_refine.layers.dense_local_reparameterization import (
 from tfp_refine.layers.dense_mnf import DenseMNF
 from tfp_refine.layers.dense_reparameterization import DenseReparameterization
 from tfp_refine.layers.depthwise_conv2d_flipout import DepthwiseConv2DFlipout
+from tfp_refine.layers.embedding_reparameterization import (
+    EmbeddingReparameterization,
+)
 from tfp_refine.layers.fixed_variance_posterior import FixedVariancePosterior
+from tfp_refine.layers.gru_reparameterization import GRUReparameterization
 from tfp_refine.layers.homoscedastic_noise import HomoscedasticNoise
 from tfp_refine.layers.k_tied_posterior import KTiedPosterior
 from tfp_refine.layers.kl_bookkeeping import set_kl_scale
 from tfp_refine.layers.kl_bookkeeping import set_num_train_examples
 from tfp_refine.layers.low_rank_posterior import LowRankPosterior
+from tfp_refine.layers.lstm_reparameterization import LSTMReparameterization
 from tfp_refine.layers.mc_dropout import MCDropout
 from tfp_refine.layers.mean_field_posterior import MeanFieldPosterior
 from tfp_refine.layers.mean_weights import mean_weights
 from tfp_refine.layers.observed_inputs import observe_inputs
 from tfp_refine.layers.posterior_family import PosteriorFamily
+from tfp_refine.layers.recurrent_layer import RecurrentLayer
+from tfp_refine.layers.sampled_layer import SampledLayer
 from tfp_refine.layers.variational_layer import VariationalLayer
 from tfp_refine.layers.variational_weight import VariationalWeight
 
@@ -49,13 +56,18 @@ __all__ = [
     "DenseMNF",
     "DenseReparameterization",
     "DepthwiseConv2DFlipout",
+    "EmbeddingReparameterization",
     "FixedVariancePosterior",
+    "GRUReparameterization",
     "HomoscedasticNoise",
     "KTiedPosterior",
+    "LSTMReparameterization",
     "LowRankPosterior",
     "MCDropout",
     "MeanFieldPosterior",
     "PosteriorFamily",
+    "RecurrentLayer",
+    "SampledLayer",
     "VariationalLayer",
     "VariationalWeight",
     "mean_weights",

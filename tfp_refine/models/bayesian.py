@@ -9,8 +9,8 @@ from tfp_refine import initializers
 from tfp_refine import layers as layers_lib
 from tfp_refine import stateless
 
-# By class of a deterministic layer, what each estimator makes of it. Those with
-# one class only are drawn as it does, whatever was asked for.
+# By class of a deterministic layer, what each estimator makes of it: the first,
+# if it does not have what was asked for.
 _CLASSES = {
     keras.layers.Dense: {
         "flipout": layers_lib.DenseFlipout,
@@ -36,6 +36,13 @@ _CLASSES = {
     keras.layers.DepthwiseConv2D: {
         "flipout": layers_lib.DepthwiseConv2DFlipout
     },
+    keras.layers.Embedding: {
+        "reparameterization": layers_lib.EmbeddingReparameterization
+    },
+    keras.layers.GRU: {"reparameterization": layers_lib.GRUReparameterization},
+    keras.layers.LSTM: {
+        "reparameterization": layers_lib.LSTMReparameterization
+    },
 }
 _NORMALIZATIONS = (
     keras.layers.BatchNormalization,
@@ -51,14 +58,7 @@ _DETERMINISTIC = {
     for bayesian in by_estimator.values()
 }
 # What only layers with posteriors have.
-_OF_POSTERIORS = (
-    "bias_posterior",
-    "kernel_posterior",
-    "kl_scale",
-    "num_train_examples",
-    "sample",
-    "seed",
-)
+_OF_POSTERIORS = ("kl_scale", "num_train_examples", "sample")
 
 
 def to_bayesian(
@@ -85,8 +85,8 @@ def to_bayesian(
             others of these inside. It is not changed.
         num_train_examples: Number of training examples.
         estimator: How outputs are drawn: "flipout", "local_reparameterization"
-            or "reparameterization"; where a kind of layer has no such class, it
-            is Flipout.
+            or "reparameterization"; where a kind of layer has no such class, as
+            it can be: embeddings and recurrent layers by reparameterization.
         regularizer: KL regularizer of kernels and biases, or its name; those of
             the model are dropped, as a prior takes their place.
         posterior: Posterior family of kernels and biases, or its name.
@@ -139,20 +139,15 @@ def to_bayesian(
             if kinds is None and _is_worth_a_warning(layer):
                 kept.append(layer.name)
             return None
+        kind = kinds.get(estimator, next(iter(kinds.values())))
         config = layer.get_config()
-        name = "depthwise" if "depthwise_initializer" in config else "kernel"
-        return _make(
-            kinds.get(estimator, kinds["flipout"]),
-            config
-            | {
-                f"{name}_regularizer": regularizer,
-                "bias_regularizer": regularizer,
-                "kernel_posterior": posterior,
-                "bias_posterior": posterior,
-                "num_train_examples": num_train_examples,
-                "seed": stateless.seeds.key(seed, number),
-            },
-        )
+        for name in _regularizers(config):
+            config[name] = regularizer
+        for name in _posteriors(kind):
+            config[name] = posterior
+        config["num_train_examples"] = num_train_examples
+        config["seed"] = stateless.seeds.key(seed, number)
+        return _make(kind, config)
 
     converted, copies = _copy(model, convert)
     changed = [(old, new) for old, new in copies if type(new) is not type(old)]
@@ -169,8 +164,8 @@ def to_bayesian(
             stacklevel=2,
         )
     for old, new in changed:
-        for weight in new.variational_weights:
-            weight.loc.assign(getattr(old, weight.name))
+        for weight in new.weight_tensors:
+            weight.loc.assign(getattr(_owner(old), weight.name))
     if set_posteriors is not None:
         pair = data if isinstance(data, tuple) else (data, None)
         set_posteriors(converted, *pair)
@@ -209,14 +204,15 @@ def to_deterministic(model, *, seed=None):
                     "for no layer of Keras."
                 )
             return None
-        config = {
-            key: value
-            for key, value in layer.get_config().items()
-            if key not in _OF_POSTERIORS
-        }
-        for name in ("kernel_regularizer", "bias_regularizer"):
-            config.pop(name, None)  # the prior
-        config.pop("depthwise_regularizer", None)
+        config = layer.get_config()
+        for name in (
+            *_OF_POSTERIORS,
+            *_posteriors(type(layer)),
+            *_regularizers(config),  # of the prior
+        ):
+            del config[name]
+        if not isinstance(layer, layers_lib.RecurrentLayer):
+            del config["seed"]  # recurrent layers of Keras have one too
         return kind.from_config(config)
 
     converted, copies = _copy(model, convert)
@@ -226,12 +222,32 @@ def to_deterministic(model, *, seed=None):
             f"The model '{model.name}' has no layer with posteriors."
         )
     for old, new in changed:
-        for weight in old.variational_weights:
+        for weight in old.weight_tensors:
             value = weight.mean(weight.loc.dtype)
             if generator is not None:
                 value = weight.sample(generator, weight.loc.dtype)
-            getattr(new, weight.name).assign(value)
+            getattr(_owner(new), weight.name).assign(value)
     return converted
+
+
+def _regularizers(config):
+    """Returns the names of the regularizers of weights in a configuration."""
+    return [
+        name
+        for name in config
+        if name.endswith("_regularizer") and name != "activity_regularizer"
+    ]
+
+
+def _posteriors(kind):
+    """Returns the names of a variational layer's posteriors of weights."""
+    parts = [part for part, _ in getattr(kind, "parts", ())]
+    return [f"{part}_posterior" for part in parts or ("kernel", "bias")]
+
+
+def _owner(layer):
+    """Returns the layer that has the weights as its attributes."""
+    return getattr(layer, "cell", layer)
 
 
 def _make(kind, config):

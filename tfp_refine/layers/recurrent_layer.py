@@ -1,0 +1,46 @@
+"""Recurrent layers that are called with a draw of their weights."""
+
+from tfp_refine.layers import sampled_layer
+
+
+class RecurrentLayer(sampled_layer.SampledLayer):
+    """Base of recurrent layers with a kernel for inputs and one for states."""
+
+    parts = (
+        ("kernel", "kernel"),
+        ("recurrent", "recurrent_kernel"),
+        ("bias", "bias"),
+    )
+
+    def owner(self):
+        return self.layer.cell
+
+    def fan_in(self, part):
+        if part == "recurrent":
+            return self.layer.units
+        return self.owner().kernel.shape[0]
+
+    def build(self, inputs_shape, initial_state_shape=None):
+        del initial_state_shape
+        super().build(inputs_shape)
+
+    def call(
+        self,
+        inputs,
+        sample=None,
+        mask=None,
+        training=None,
+        initial_state=None,
+    ):
+        return super().call(
+            inputs,
+            sample,
+            mask=mask,
+            training=training,
+            initial_state=initial_state,
+        )
+
+    def compute_output_shape(self, inputs_shape, initial_state_shape=None):
+        return self.layer.compute_output_shape(
+            inputs_shape, initial_state_shape
+        )
