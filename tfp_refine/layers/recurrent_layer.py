@@ -1,8 +1,11 @@
 """Recurrent layers that are called with a draw of their weights."""
 
+import keras
+
 from tfp_refine.layers import sampled_layer
 
 
+@keras.saving.register_keras_serializable(package="tfp_refine")
 class RecurrentLayer(sampled_layer.SampledLayer):
     """Base of recurrent layers with a kernel for inputs and one for states."""
 

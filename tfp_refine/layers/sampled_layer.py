@@ -3,12 +3,15 @@
 import contextlib
 import functools
 
+import keras
+
 from tfp_refine import regularizers
 from tfp_refine.layers import mean_weights
 from tfp_refine.layers import posterior_layer
 from tfp_refine.layers import variational_weight
 
 
+@keras.saving.register_keras_serializable(package="tfp_refine")
 class SampledLayer(posterior_layer.PosteriorLayer):
     """Base of layers that draw their weights, and then do what Keras does.
 
