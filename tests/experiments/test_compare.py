@@ -205,6 +205,7 @@ def test_where_all_fail_each_repetition_is_tried_and_all_is_told(tmp_path):
     assert "SWAG: failed. ValueError: map failed before" in report
 
 
+@pytest.mark.slow
 def test_samples_are_kept_for_other_evaluations(tmp_path):
     flags = yacht(tmp_path, "--seeds=1", "--methods=laplace_refined,nuts")
     process = COMMAND.run(*flags)
@@ -231,6 +232,7 @@ def test_what_a_likelihood_rules_out_is_said(tmp_path):
     assert "| Laplace, refined by flows | - |" in process.stdout
 
 
+@pytest.mark.slow
 def test_images_are_compared_away_from_their_training_data_too(tmp_path):
     process = COMMAND.run(
         f"--output_dir={tmp_path}", "--dataset=digits", "--seeds=1",

@@ -63,6 +63,7 @@ def test_a_linear_start_predicts_before_any_training(finished):
         assert min(result["after"]["scale"]) > 0.0
 
 
+@pytest.mark.slow
 def test_a_task_that_is_run_again_keeps_the_other(finished):
     directory, _ = finished
     before = experiment_command.results(directory)

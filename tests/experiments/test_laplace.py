@@ -105,6 +105,7 @@ def test_flows_from_scratch_alone_and_what_was_lost_are_computed(tmp_path):
     assert "Remove the file to compute it anew" in process.stderr
 
 
+@pytest.mark.slow
 def test_distances_depend_on_all_that_the_reference_does():
     code = """
 from absl import flags

@@ -86,6 +86,7 @@ def test_the_cubic_has_the_known_noise_at_least(finished):
         )
 
 
+@pytest.mark.slow
 def test_tasks_can_be_run_again_with_other_flags_and_keep_the_others(
     finished,
 ):
