@@ -9,6 +9,7 @@ from tfp_refine.baselines import member_training
 from tfp_refine.baselines import optimizers
 from tfp_refine.baselines import trajectory
 from tfp_refine.baselines import weight_ensemble
+from tfp_refine.stateless import checkpoint as checkpoint_lib
 
 
 def cyclical_sghmc(
@@ -84,7 +85,7 @@ def cyclical_sghmc(
         raise ValueError(
             f"`model` must be a keras.Model. Received: {type(model).__name__}"
         )
-    seed = trajectory.check_seed(seed, checkpoint_dir)
+    seed = checkpoint_lib.check_seed(seed, checkpoint_dir)
     x, y, num_examples = stateless.arrays.examples(x, y)
     per_epoch = max(1, num_examples // batch_size)
     if steps_per_cycle is None:

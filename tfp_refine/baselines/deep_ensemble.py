@@ -10,6 +10,7 @@ from tfp_refine.baselines import member_training
 from tfp_refine.baselines import optimizers
 from tfp_refine.baselines import trajectory
 from tfp_refine.baselines import weight_ensemble
+from tfp_refine.stateless import checkpoint as checkpoint_lib
 
 # Random streams, below the seed.
 _INIT, _TRAINING = range(2)
@@ -92,7 +93,7 @@ def deep_ensemble(
     )
     if adversarial_epsilon is not None:
         arguments.positive("adversarial_epsilon", adversarial_epsilon)
-    seed = trajectory.check_seed(seed, checkpoint_dir)
+    seed = checkpoint_lib.check_seed(seed, checkpoint_dir)
     x, y, _ = stateless.arrays.examples(x, y)
     given = model
     model, *start = initial_members.initial_members(

@@ -12,6 +12,7 @@ from tfp_refine.baselines import optimizers
 from tfp_refine.baselines import snapshot_moments
 from tfp_refine.baselines import trajectory
 from tfp_refine.baselines import weight_ensemble
+from tfp_refine.stateless import checkpoint as checkpoint_lib
 
 _ARRAYS = ("mean", "variance", "deviations", "others")
 
@@ -90,7 +91,7 @@ def swag(
         )
     arguments.positive("learning_rate", learning_rate)
     arguments.proportion("momentum", momentum, one=False)
-    seed = trajectory.check_seed(seed, checkpoint_dir)
+    seed = checkpoint_lib.check_seed(seed, checkpoint_dir)
     model, start, compiled = _start(model)
     x, y, num_examples = stateless.arrays.examples(x, y)
     if steps_per_snapshot is None:

@@ -10,27 +10,6 @@ from tfp_refine.baselines import progress as progress_lib
 from tfp_refine.stateless import checkpoint as checkpoint_lib
 
 
-def check_seed(seed, checkpoint_dir):
-    """Returns the seed, or a fresh one.
-
-    Args:
-        seed: Integer or `None`.
-        checkpoint_dir: Folder or `None`.
-
-    Returns:
-        seed: Integer.
-
-    Raises:
-        ValueError: If it is no seed, or `None` with a folder.
-    """
-    if checkpoint_dir is not None and seed is None:
-        raise ValueError(
-            "A `checkpoint_dir` needs a `seed`, so that it is known what it "
-            "holds. Received: seed=None"
-        )
-    return stateless.seeds.check(seed)
-
-
 def train(
     name,
     model,

@@ -105,6 +105,7 @@ def sampled(run, name, directory, base):
             num_warmup=FLAGS.nuts_warmup,
             num_samples=FLAGS.nuts_samples,
             max_tree_depth=FLAGS.nuts_max_tree_depth,
+            checkpoint_dir=directory,
             seed=run.seed(9),
             verbose=int(FLAGS.progress),
         ),

@@ -1,9 +1,7 @@
 """The no-U-turn sampler on the weights of a trained network."""
 
 import warnings
-from typing import NamedTuple
 
-import keras
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
@@ -11,23 +9,15 @@ import tensorflow_probability as tfp
 from tfp_refine import arguments
 from tfp_refine import posteriors
 from tfp_refine import stateless
+from tfp_refine.mcmc import chains
 from tfp_refine.mcmc import weight_samples
+from tfp_refine.stateless import checkpoint as checkpoint_lib
 
 # Over it, chains have not come to the same distribution.
 _MAX_R_HAT = 1.01
-# Transitions between which Python shows how far it is.
-_SEGMENT = 25
 _MIN_SAMPLES = 4
 # Random streams, below the seed.
 _INIT, _CHAINS = range(2)
-
-
-class _Trace(NamedTuple):
-    """What is kept of each transition, `[T, chains, ...]`."""
-
-    z: tf.Tensor
-    diverges: tf.Tensor
-    leapfrogs: tf.Tensor
 
 
 def nuts_last_layer(laplace, **options):
@@ -69,6 +59,7 @@ def nuts(
     target_accept_prob=0.8,
     max_tree_depth=10,
     jit_compile=True,
+    checkpoint_dir=None,
     seed=None,
     verbose=1,
 ):
@@ -87,6 +78,7 @@ def nuts(
         max_tree_depth: A trajectory has at most 2 to this power steps.
         jit_compile: Whether XLA compiles: faster, but not for every model with
             all layers.
+        checkpoint_dir: Folder to save progress in, and to continue from.
         seed: Integer that fixes all randomness; fresh if `None`.
         verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
 
@@ -95,7 +87,8 @@ def nuts(
             far they can be trusted.
 
     Raises:
-        ValueError: If an argument is invalid.
+        ValueError: If an argument is invalid, or the checkpoint is of something
+            else.
         FloatingPointError: If the density is not finite where chains start.
 
     Warns:
@@ -127,7 +120,7 @@ def nuts(
             f"chains can be compared. Received: num_samples={num_samples}"
         )
     arguments.proportion("target_accept_prob", target_accept_prob, one=False)
-    seed = stateless.seeds.check(seed)
+    seed = checkpoint_lib.check_seed(seed, checkpoint_dir)
     network = laplace.network
     transform, _ = laplace.transformation(network.dtype)
     target = _target(laplace, prior_precision, transform)
@@ -140,7 +133,25 @@ def nuts(
             "The density of the posterior is not finite where the chains "
             "start. Are weights, features or targets of extreme sizes?"
         )
-    trace = _run(
+    checkpoint = None
+    if checkpoint_dir is not None:
+        fingerprint = checkpoint_lib.fingerprint(
+            {
+                "seed": seed,
+                "prior_precision": prior_precision,
+                "num_chains": num_chains,
+                "num_warmup": num_warmup,
+                "num_samples": num_samples,
+                "target_accept_prob": target_accept_prob,
+                "max_tree_depth": max_tree_depth,
+                "model": network.digest(),
+            },
+            {"inputs": laplace.inputs, "targets": laplace.targets},
+        )
+        checkpoint = checkpoint_lib.Checkpoint(
+            checkpoint_dir, "nuts", fingerprint
+        )
+    trace = chains.run(
         tfp.mcmc.DualAveragingStepSizeAdaptation(
             tfp.mcmc.NoUTurnSampler(
                 target,
@@ -154,10 +165,11 @@ def nuts(
         start,
         num_warmup + num_samples,
         stateless.seeds.key(seed, _CHAINS),
-        jit_compile,
-        verbose,
+        jit_compile=jit_compile,
+        verbose=verbose,
+        checkpoint=checkpoint,
     )
-    kept = _Trace(*(value[num_warmup:] for value in trace))
+    kept = chains.Trace(*(value[num_warmup:] for value in trace))
     samples = weight_samples.WeightSamples(
         network,
         laplace.likelihood,
@@ -195,47 +207,6 @@ def _target(laplace, prior_precision, transform):
         )
 
     return log_density
-
-
-def _run(kernel, start, num_steps, seed, jit_compile, verbose):
-    """Runs the chains, in segments that one program computes."""
-
-    def trace(state, results):
-        inner = results.inner_results
-        return _Trace(state, inner.has_divergence, inner.leapfrogs_taken)
-
-    def segment(state, results, seed):
-        return tfp.mcmc.sample_chain(
-            _SEGMENT,
-            state,
-            results,
-            kernel,
-            trace_fn=trace,
-            return_final_kernel_results=True,
-            seed=seed,
-        )
-
-    program = tf.function(segment, autograph=False, jit_compile=jit_compile)
-    state, results = start, kernel.bootstrap_results(start)
-    bar = keras.utils.Progbar(
-        num_steps, verbose=verbose, unit_name="transition"
-    )
-    traces = []
-    for begin in range(0, num_steps, _SEGMENT):
-        states, found, results = program(
-            state,
-            results,
-            tf.constant([seed % 2**31, begin], tf.int32),
-        )
-        state = states[-1]
-        traces.append([value.numpy() for value in found])
-        bar.update(min(begin + _SEGMENT, num_steps))
-    return _Trace(
-        *(
-            np.concatenate(each)[:num_steps]
-            for each in zip(*traces, strict=True)
-        )
-    )
 
 
 def _warn(samples):

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from tfp_refine.stateless import array_file
+from tfp_refine.stateless import seeds
 
 _FINGERPRINT = "fingerprint"
 
@@ -92,6 +93,27 @@ def check_folder(directory):
             "`checkpoint_dir` must be a folder that can be written. "
             f"Received: checkpoint_dir={str(directory)!r} ({error})"
         ) from error
+
+
+def check_seed(seed, checkpoint_dir):
+    """Returns the seed, or a fresh one.
+
+    Args:
+        seed: Integer or `None`.
+        checkpoint_dir: Folder or `None`.
+
+    Returns:
+        seed: Integer.
+
+    Raises:
+        ValueError: If it is no seed, or `None` with a folder.
+    """
+    if checkpoint_dir is not None and seed is None:
+        raise ValueError(
+            "A `checkpoint_dir` needs a `seed`, so that it is known what it "
+            "holds. Received: seed=None"
+        )
+    return seeds.check(seed)
 
 
 def fingerprint(settings, arrays):
