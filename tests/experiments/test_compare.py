@@ -220,6 +220,7 @@ def test_samples_are_kept_for_other_evaluations(tmp_path):
     assert len([*tmp_path.glob("seed_0/nuts_*/result_*.json")]) == 2
 
 
+@pytest.mark.slow
 def test_what_a_likelihood_rules_out_is_said(tmp_path):
     process = COMMAND.run(
         *yacht(

@@ -80,6 +80,7 @@ def test_metrics_are_those_of_the_saved_ensemble_on_test_images(finished):
         np.testing.assert_allclose(found[name], value, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_multiplicative_flows_are_trained(tmp_path):
     process = COMMAND.run(
         f"--output_dir={tmp_path}", "--method=mnf", "--model=mlp",

@@ -72,6 +72,7 @@ def test_distances_are_least_for_the_reference_itself(finished):
     assert mmd["nuts"] < mmd["laplace"] < mmd["map"]
 
 
+@pytest.mark.slow
 def test_other_flags_of_an_evaluation_make_nothing_anew(finished):
     directory, _ = finished
     before = {p: p.stat().st_mtime for p in directory.glob("posteriors/*")}

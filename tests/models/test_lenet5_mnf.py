@@ -30,6 +30,7 @@ def test_it_is_the_papers_network():
     assert model.output_shape == (None, 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flow_length", [0, 2])
 def test_arguments_reach_the_layers_and_it_trains(flow_length):
     model = models.LeNet5MNF(
