@@ -13,7 +13,7 @@ _TINY = 1e-7
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
-class ConcreteDropout(keras.layers.Wrapper):
+class ConcreteDropout(kl_weight.WeighsKL, keras.layers.Wrapper):
     """Drops a layer's inputs at a rate that the bound learns.
 
     The layer is called on inputs that are dropped, and divided by the
@@ -80,20 +80,6 @@ class ConcreteDropout(keras.layers.Wrapper):
         self._kl_weight = kl_weight.KLWeight(kl_scale)
         self._kl_weight.num_train_examples = num_train_examples
         self._seed_generator = keras.random.SeedGenerator(seed)
-
-    @property
-    def num_train_examples(self):
-        """Number of training examples, or `None` if it was never given."""
-        return self._kl_weight.num_train_examples
-
-    @num_train_examples.setter
-    def num_train_examples(self, value):
-        self._kl_weight.num_train_examples = value
-
-    @property
-    def kl_scale(self):
-        """Factor on the divergence, a variable; `None` before `build`."""
-        return self._kl_weight.kl_scale
 
     def build(self, input_shape=None):
         if not self.layer.built:

@@ -136,6 +136,43 @@ def _with_flow(documented, plain, multiplied):
     )
 
 
+_SAMPLED = """\
+        num_train_examples: Size of the training set. The KL divergence (nats)
+            enters `losses` divided by it, once for each step. May be given
+            later, through `set_num_train_examples`.
+        kl_scale: Factor on the KL divergence. Defaults to `1.0`.
+        sample: Whether calls draw the weights, in training and in inference
+            alike; if `False` they use the posterior means. Defaults to `True`.
+        seed: Integer seed of the layer's random draws.
+        name: Name of the layer.
+        dtype: As for `keras.layers.Layer`.
+        trainable: As for `keras.layers.Layer`."""
+
+_RECURRENT = """\
+    All steps of all examples of a call share the draw: the weights are those of
+    one network, which is unrolled over time.
+
+    Args:
+        *args: Arguments of `{twin}`: `units`.
+{sampled}
+        **kwargs: Other arguments of `{twin}`; for each of `kernel`,
+            `recurrent` and `bias` a `..._regularizer` is a KL regularizer
+            (defaults to `"gaussian_kl"`), and there is a `..._posterior`
+            (defaults to `"mean_field"`; `None` for a point estimate).
+
+    Call arguments:
+        inputs: Tensor, as below.
+        sample: Overrides the layer's own `sample` if not `None`.
+        mask: As for `{twin}`.
+        training: As for `{twin}`.
+        initial_state: As for `{twin}`.
+
+    Input shape:
+        `[batch_size, steps, features]`.
+
+    Output shape:
+        As `{twin}`."""
+
 _KL_ERRORS = """\
     Raises:
         ValueError: If an argument is invalid; and at the first use of `losses`
@@ -143,8 +180,15 @@ _KL_ERRORS = """\
 
 
 def expand(layer):
-    """Fills `{dense}` or `{conv}`, and `{errors}`, into a docstring."""
+    """Fills `{dense}`, `{conv}`, `{errors}` and so on into a docstring."""
     if layer.__doc__ is not None:  # `python -OO` strips docstrings
+        if "{recurrent}" in layer.__doc__:
+            twin = f"keras.layers.{layer.keras_layer.__name__}"
+            layer.__doc__ = layer.__doc__.replace(
+                "    {recurrent}",
+                _RECURRENT.format(twin=twin, sampled="        {sampled}"),
+            )
+        layer.__doc__ = layer.__doc__.replace("        {sampled}", _SAMPLED)
         layer.__doc__ = layer.__doc__.replace("    {dense}", _DENSE).replace(
             "    {errors}", _KL_ERRORS
         )

@@ -2,10 +2,12 @@
 
 import keras
 
+from tfp_refine.layers import docstrings
 from tfp_refine.layers import sampled_layer
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
+@docstrings.expand
 class EmbeddingReparameterization(sampled_layer.SampledLayer):
     """Embedding that draws all of its rows once for each call.
 
@@ -15,16 +17,7 @@ class EmbeddingReparameterization(sampled_layer.SampledLayer):
     Args:
         *args: Arguments of `keras.layers.Embedding`: `input_dim`, the number of
             rows, and `output_dim`.
-        num_train_examples: Size of the training set. The KL divergence (nats)
-            enters `losses` divided by it, once for each step. May be given
-            later, through `set_num_train_examples`.
-        kl_scale: Factor on the KL divergence. Defaults to `1.0`.
-        sample: Whether calls draw the weights, in training and in inference
-            alike; if `False` they use the posterior means. Defaults to `True`.
-        seed: Integer seed of the layer's random draws.
-        name: Name of the layer.
-        dtype: As for `keras.layers.Layer`.
-        trainable: As for `keras.layers.Layer`.
+        {sampled}
         **kwargs: Other arguments of `keras.layers.Embedding`; and
             `embeddings_regularizer`, a KL regularizer (defaults to
             `"gaussian_kl"`; a row counts as one with a fan-in of 1), and
@@ -40,9 +33,7 @@ class EmbeddingReparameterization(sampled_layer.SampledLayer):
     Output shape:
         `[batch_size, ..., output_dim]`.
 
-    Raises:
-        ValueError: If an argument is invalid; and at the first use of `losses`
-            if `num_train_examples` was never given.
+    {errors}
 
     Example:
 

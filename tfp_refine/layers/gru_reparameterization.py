@@ -2,50 +2,18 @@
 
 import keras
 
+from tfp_refine.layers import docstrings
 from tfp_refine.layers import recurrent_layer
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
+@docstrings.expand
 class GRUReparameterization(recurrent_layer.RecurrentLayer):
     """GRU layer that draws all of its weights once for each call.
 
-    All steps of all examples of a call share the draw: the weights are those of
-    one network, which is unrolled over time.
+    {recurrent}
 
-    Args:
-        *args: Arguments of `keras.layers.GRU`: `units`.
-        num_train_examples: Size of the training set. The KL divergence (nats)
-            enters `losses` divided by it, once for each step. May be given
-            later, through `set_num_train_examples`.
-        kl_scale: Factor on the KL divergence. Defaults to `1.0`.
-        sample: Whether calls draw the weights, in training and in inference
-            alike; if `False` they use the posterior means. Defaults to `True`.
-        seed: Integer seed of the layer's random draws.
-        name: Name of the layer.
-        dtype: As for `keras.layers.Layer`.
-        trainable: As for `keras.layers.Layer`.
-        **kwargs: Other arguments of `keras.layers.GRU`; for each of
-            `kernel`, `recurrent` and `bias` a `..._regularizer` is a KL
-            regularizer (defaults to `"gaussian_kl"`), and there is a
-            `..._posterior` (defaults to `"mean_field"`; `None` for a point
-            estimate).
-
-    Call arguments:
-        inputs: Tensor, as below.
-        sample: Overrides the layer's own `sample` if not `None`.
-        mask: As for `keras.layers.GRU`.
-        training: As for `keras.layers.GRU`.
-        initial_state: As for `keras.layers.GRU`.
-
-    Input shape:
-        `[batch_size, steps, features]`.
-
-    Output shape:
-        As `keras.layers.GRU`.
-
-    Raises:
-        ValueError: If an argument is invalid; and at the first use of `losses`
-            if `num_train_examples` was never given.
+    {errors}
 
     Example:
 

@@ -82,6 +82,26 @@ class KLWeight:
         return kl * (self.kl_scale / self._divisor)
 
 
+class WeighsKL:
+    """Mixed into layers that have a `KLWeight`, `_kl_weight`."""
+
+    _kl_weight = None
+
+    @property
+    def num_train_examples(self):
+        """Number of training examples, or `None` if it was never given."""
+        return self._kl_weight.num_train_examples
+
+    @num_train_examples.setter
+    def num_train_examples(self, value):
+        self._kl_weight.num_train_examples = value
+
+    @property
+    def kl_scale(self):
+        """Scalar variable, a factor on the KL; `None` before `build`."""
+        return self._kl_weight.kl_scale
+
+
 def _scalar(name, value, dtype):
     # An initializer, not a value: a subclassed model may build its layers
     # inside a trace, where Keras can only create variables of this kind.

@@ -8,7 +8,7 @@ from tfp_refine.layers import posterior_lookup
 from tfp_refine.layers import variational_weight
 
 
-class PosteriorLayer(keras.layers.Layer):
+class PosteriorLayer(kl_weight.WeighsKL, keras.layers.Layer):
     """Base of layers whose weights may have posteriors.
 
     A subclass puts its weights, by name, into `_weight_tensors` when it is
@@ -131,20 +131,6 @@ class PosteriorLayer(keras.layers.Layer):
         return list(self._weight_tensors.values())
 
     # KL divergence.
-
-    @property
-    def num_train_examples(self):
-        """Number of training examples that the KL is divided by."""
-        return self._kl_weight.num_train_examples
-
-    @num_train_examples.setter
-    def num_train_examples(self, value):
-        self._kl_weight.num_train_examples = value
-
-    @property
-    def kl_scale(self):
-        """Scalar variable, a factor on the KL; `None` before `build`."""
-        return self._kl_weight.kl_scale
 
     def attach_kl(self):
         """Hangs the KL divergence of each weight on a variable.

@@ -46,15 +46,15 @@ class SampledLayer(posterior_layer.PosteriorLayer):
             trainable=trainable,
         )
         for part, _ in self.parts:
-            name = f"{part}_regularizer"
+            argument = f"{part}_regularizer"
             self.set_posterior(
                 part,
-                kwargs.pop(name, "gaussian_kl"),
+                kwargs.pop(argument, "gaussian_kl"),
                 kwargs.pop(f"{part}_posterior", "mean_field"),
             )
-            regularizer = getattr(self, name)
+            regularizer = getattr(self, argument)
             if not regularizers.is_kl(regularizer):  # of a point estimate
-                kwargs[name] = regularizer
+                kwargs[argument] = regularizer
         self.layer = self.keras_layer(
             *args, name="deterministic", dtype=self.dtype_policy, **kwargs
         )
