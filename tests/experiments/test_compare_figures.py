@@ -27,7 +27,9 @@ def draw(monkeypatch):
     def figures(results):
         return {
             figure.name: figure.figure
-            for drawn in compare_figures.draw(results).values()
+            for drawn in compare_figures.draw(
+                results, max(map(len, results.values()))
+            ).values()
             for figure in drawn
         }
 
@@ -69,7 +71,9 @@ def test_each_section_has_its_figures():
         }
     found = {
         title: [figure.name for figure in drawn]
-        for title, drawn in compare_figures.draw(results).items()
+        for title, drawn in compare_figures.draw(
+            results, max(map(len, results.values()))
+        ).items()
     }
     assert found == {
         "Test data": ["nll", "reliability"],

@@ -124,3 +124,11 @@ def test_a_method_without_all_seeds_is_shown_and_not_compared():
     assert (whole.text, part.text) == ("3.000 ± 2.828", "1.100")
     assert not part.is_best
     assert table.notes == ["Means ± standard deviations over 2 seeds."]
+
+
+def test_where_none_has_all_seeds_none_is_compared():
+    table = report_table.table(
+        {"MAP": [{"nll": 1.0}], "VI": [{"nll": 1.1}]}, COLUMNS, num_seeds=2
+    )
+    assert list(table.rows) == ["MAP (1 of 2 seeds)", "VI (1 of 2 seeds)"]
+    assert not any(cell.is_best for (cell,) in table.rows.values())

@@ -1,7 +1,8 @@
 r"""All systems of the papers, fitted to the same data, on one page.
 
-Fits each of --methods to a data set, several times: with the same network,
-training data, steps of training and number of draws. Writes `report.md` and
+Fits each of --methods to a data set, several times: the same network on the
+same training data, trained for the same steps, and as many draws of predictions
+for all that can be drawn at will. Writes `report.md` and
 `report.html` with test metrics (the best in bold, means and standard deviations
 over the repetitions), what each system costs, how it does away from its
 training data, and the papers' figures where there are any. A system that cannot
@@ -131,7 +132,7 @@ class Comparison:
                 else:
                     result = self._try(run, name, number, failures)
                 if result is not None:
-                    of_system.append(result | {"repetition": number})
+                    of_system.append(result)
             self._report(results, failures, number + 1)
         found = {name: runs for name, runs in results.items() if runs}
         if not found:

@@ -10,19 +10,20 @@ from tfp_refine.experiments import report_page
 _MAX_CURVES = 5
 
 
-def draw(results):
+def draw(results, num_seeds):
     """Draws what results hold; needs matplotlib.
 
     Args:
-        results: Dict from title of a system to a list of its results.
+        results: Dict from title of a system to a list of its results; those
+            that lack a repetition are left out.
+        num_seeds: Number of repetitions.
 
     Returns:
         figures: Dict from title of a section to a list of
             `report_page.Figure`.
     """
-    count = max((len(runs) for runs in results.values()), default=0)
     # Others would be compared on other repetitions.
-    results = {t: runs for t, runs in results.items() if len(runs) == count}
+    results = {t: runs for t, runs in results.items() if len(runs) == num_seeds}
     if not results:
         return {}
     sections = {

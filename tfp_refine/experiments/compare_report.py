@@ -98,7 +98,11 @@ class Report:
             directory: Folder.
             can_plot: Whether figures are drawn.
         """
-        figures = compare_figures.draw(self._results) if can_plot else {}
+        figures = (
+            compare_figures.draw(self._results, self._setting.seeds)
+            if can_plot
+            else {}
+        )
 
         def section(title, *parts):
             drawn = figures.get(title, [])
@@ -177,7 +181,12 @@ class Report:
         return table
 
     def _table(self, columns, reasons=None):
-        return report_table.table(self._results, columns, reasons)
+        return self._of(self._results, columns, reasons)
+
+    def _of(self, results, columns, reasons=None):
+        return report_table.table(
+            results, columns, reasons, self._setting.seeds
+        )
 
     def _told(self):
         """Returns a section of what fits say of themselves, a list."""
@@ -188,7 +197,7 @@ class Report:
         }
         if not about:
             return []
-        table = report_table.table(about, _TOLD)
+        table = self._of(about, _TOLD)
         return [report_page.Section("Fits", [_TOLD_NOTE, table])]
 
     def _unseen(self):
@@ -215,7 +224,7 @@ class Report:
             )
             for name in names
         }
-        return [_UNSEEN_NOTE, report_table.table(runs, columns)]
+        return [_UNSEEN_NOTE, self._of(runs, columns)]
 
     def _shifted(self):
         """Returns tables of shifted data, one for each shift and metric."""
@@ -241,7 +250,7 @@ class Report:
                 columns = {name: _Column(name, 3, better) for name in known}
                 parts += [
                     f"{head} of test data, changed by {shift}:",
-                    report_table.table(runs, columns),
+                    self._of(runs, columns),
                 ]
         return parts
 

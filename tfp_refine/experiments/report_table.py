@@ -84,7 +84,7 @@ class Table(NamedTuple):
         return "<table>\n" + "\n".join(rows) + "\n</table>\n" + notes
 
 
-def table(results, columns, reasons=None):
+def table(results, columns, reasons=None, num_seeds=None):
     """Makes a table.
 
     Args:
@@ -94,6 +94,7 @@ def table(results, columns, reasons=None):
         columns: Dict from a metric to its `Column`, in the order of the table.
         reasons: Dict from title of a method without results to why, a
             sentence; it gets a row of its own.
+        num_seeds: Number of seeds; defaults to the most that a method has.
 
     Returns:
         table: `Table`. Columns that no method has are left out.
@@ -109,7 +110,7 @@ def table(results, columns, reasons=None):
         for name, column in columns.items()
         if any(of_method[name] for of_method in values.values())
     }
-    count = max((len(runs) for runs in results.values()), default=0)
+    count = num_seeds or max(map(len, results.values()), default=0)
     best = {
         name: _best(
             [of[name] for of in values.values() if len(of[name]) == count],
@@ -126,9 +127,9 @@ def table(results, columns, reasons=None):
             for name, column in shown.items()
         ]
     notes = []
-    if count == 1:
+    if results and count == 1:
         notes.append("One seed: how much it matters is not known.")
-    elif count:
+    elif results:
         notes.append(f"Means ± standard deviations over {count} seeds.")
     for title, reason in (reasons or {}).items():
         rows[title] = [Cell("-", False)] * len(shown)
