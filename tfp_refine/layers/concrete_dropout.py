@@ -8,12 +8,15 @@ from keras import ops
 from tfp_refine import arguments
 from tfp_refine.layers import kl_weight
 from tfp_refine.layers import mean_weights
+from tfp_refine.layers import random_layer
 
 _TINY = 1e-7
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
-class ConcreteDropout(kl_weight.WeighsKL, keras.layers.Wrapper):
+class ConcreteDropout(
+    kl_weight.WeighsKL, random_layer.RandomLayer, keras.layers.Wrapper
+):
     """Drops a layer's inputs at a rate that the bound learns.
 
     The layer is called on inputs that are dropped, and divided by the
@@ -79,7 +82,7 @@ class ConcreteDropout(kl_weight.WeighsKL, keras.layers.Wrapper):
         self.seed = seed
         self._kl_weight = kl_weight.KLWeight(kl_scale)
         self._kl_weight.num_train_examples = num_train_examples
-        self._seed_generator = keras.random.SeedGenerator(seed)
+        self.seed_generator = random_layer.SeedGenerator(seed)
 
     def build(self, input_shape=None):
         if not self.layer.built:
@@ -147,7 +150,7 @@ class ConcreteDropout(kl_weight.WeighsKL, keras.layers.Wrapper):
         if len(shape) > 2:  # whole channels
             shape[1:-1] = [1] * len(shape[1:-1])
         uniform = keras.random.uniform(
-            shape, _TINY, 1.0 - _TINY, seed=self._seed_generator
+            shape, _TINY, 1.0 - _TINY, seed=self.seed_generator
         )
         noise = ops.log(uniform) - ops.log1p(-uniform)
         logit = ops.cast(self._logit, noise.dtype)

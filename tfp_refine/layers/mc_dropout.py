@@ -2,11 +2,13 @@
 
 import keras
 
+from tfp_refine import arguments
 from tfp_refine.layers import mean_weights
+from tfp_refine.layers import random_layer
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
-class MCDropout(keras.layers.Dropout):
+class MCDropout(random_layer.RandomLayer, keras.layers.Dropout):
     """Dropout in training and in predictions, whose draws differ by it.
 
     Networks with it before their layers are variational: their posterior is
@@ -31,6 +33,15 @@ class MCDropout(keras.layers.Dropout):
     Reference:
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02142)
     """
+
+    def __init__(self, rate, noise_shape=None, seed=None, **kwargs):
+        # Before Keras, which makes a generator of its own unless the rate is 0,
+        # and locks the layer.
+        self.seed_generator = random_layer.SeedGenerator(seed)
+        super().__init__(0.0, noise_shape=noise_shape, **kwargs)
+        if rate != 0:
+            self.rate = arguments.proportion("rate", rate, one=False)
+        self.seed = seed
 
     def call(self, inputs, training=None):
         return super().call(inputs, training=not mean_weights.is_active())

@@ -5,10 +5,11 @@ import keras
 from tfp_refine import regularizers
 from tfp_refine.layers import kl_weight
 from tfp_refine.layers import posterior_lookup
+from tfp_refine.layers import random_layer
 from tfp_refine.layers import variational_weight
 
 
-class PosteriorLayer(kl_weight.WeighsKL, keras.layers.Layer):
+class PosteriorLayer(kl_weight.WeighsKL, random_layer.RandomLayer):
     """Base of layers whose weights may have posteriors.
 
     A subclass puts its weights, by name, into `_weight_tensors` when it is
@@ -36,7 +37,7 @@ class PosteriorLayer(kl_weight.WeighsKL, keras.layers.Layer):
         super().__init__(**kwargs)
         self.sample = bool(sample)
         self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.seed_generator = random_layer.SeedGenerator(seed)
         self._weight_tensors = {}
         self._shared_prior_weights = {}
         self._kl_weight = kl_weight.KLWeight(kl_scale)

@@ -1,0 +1,45 @@
+"""Randomness of layers: different on each replica, and saved with them."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+_STATE = "seed_generator_state"
+
+
+class SeedGenerator(keras.random.SeedGenerator):
+    """Seeds that differ between the replicas of a `tf.distribute.Strategy`.
+
+    Replicas have the same state, as they make the same calls. So seeds of Keras
+    are the same on all of them, and two replicas draw the same noise for their
+    halves of a batch. Here the number of the replica is folded in. Without
+    replicas seeds are those of Keras.
+    """
+
+    def next(self, ordered=True):
+        seed = super().next(ordered)
+        replica = tf.distribute.get_replica_context()
+        if replica is None or replica.num_replicas_in_sync == 1:
+            return seed
+        return tf.random.experimental.stateless_fold_in(
+            seed, replica.replica_id_in_sync_group
+        )
+
+
+class RandomLayer(keras.layers.Layer):
+    """Base of layers that draw; files keep where in their draws they are.
+
+    A subclass has a `seed_generator`. Files written before its state was kept
+    can be read, and leave it as it is.
+    """
+
+    def save_own_variables(self, store):
+        super().save_own_variables(store)
+        store[_STATE] = np.array(self.seed_generator.state)
+
+    def load_own_variables(self, store):
+        values = {name: store[name] for name in store.keys()}  # noqa: SIM118
+        state = values.pop(_STATE, None)
+        super().load_own_variables(values)
+        if state is not None:
+            self.seed_generator.state.assign(np.array(state))
