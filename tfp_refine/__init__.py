@@ -14,6 +14,7 @@ from tfp_refine import baselines
 from tfp_refine import bijectors
 from tfp_refine import callbacks
 from tfp_refine import datasets
+from tfp_refine import distribute
 from tfp_refine import initializers
 from tfp_refine import laplace
 from tfp_refine import layers
@@ -42,6 +43,7 @@ __all__ = [
     "bijectors",
     "callbacks",
     "datasets",
+    "distribute",
     "initializers",
     "laplace",
     "layers",

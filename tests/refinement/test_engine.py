@@ -5,7 +5,6 @@ import tensorflow as tf
 
 from tests.support import linear_gaussian
 from tests.support import statistics
-from tfp_refine.refinement import engine as engine_lib
 from tfp_refine.refinement import problem as problem_lib
 from tfp_refine.refinement import progress as progress_lib
 from tfp_refine.refinement import settings as settings_lib
@@ -32,7 +31,7 @@ def _setup(linear, model=None, loss=None, **overrides):
     problem = problem_lib.Problem(
         model or linear.model(), linear.x, linear.y, loss
     )
-    engine = engine_lib.Engine(problem, settings, len(settings.members), False)
+    engine = linear_gaussian.engine(problem, settings)
     progress = progress_lib.Progress.begin(
         problem.params, problem.prior, settings
     )

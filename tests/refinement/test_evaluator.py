@@ -77,6 +77,17 @@ class _Settings:
     variance_ratios = (0.5,)
 
 
+def _evaluate(evaluator, problem, state, num_rows, num_samples):
+    return evaluator.program(
+        state,
+        np.array(_Settings.members, np.int64),
+        np.arange(num_rows, dtype=np.int32),
+        np.int64(num_samples),
+        problem.others,
+        problem.data,
+    )
+
+
 @pytest.mark.parametrize("size", [3, 8])
 def test_bound_in_blocks_is_the_exact_one(monkeypatch, size):
     _blocks_of(monkeypatch, size)
@@ -86,12 +97,12 @@ def test_bound_in_blocks_is_the_exact_one(monkeypatch, size):
         problem.params, problem.prior, _Settings
     ).state
     evaluator = evaluator_lib.Evaluator(problem)
-    log_likelihood, kl = evaluator(state, _Settings.members, np.arange(20), 12)
+    log_likelihood, kl = _evaluate(evaluator, problem, state, 20, 12)
     exact = linear.elbo(*linear.mean_field())
     statistics.assert_mean((log_likelihood - kl).numpy(), exact, resolves=0.2)
     # Other rows and samples need no other program.
-    evaluator(state, _Settings.members, np.arange(7), 1)
-    assert evaluator.trace_count == 1
+    _evaluate(evaluator, problem, state, 7, 1)
+    assert evaluator.program.trace_count == 1
 
 
 def test_blocks_draw_independently(monkeypatch):
@@ -111,8 +122,8 @@ def test_blocks_draw_independently(monkeypatch):
     for size in (1, 5, 2049):
         with monkeypatch.context() as patch:
             _blocks_of(patch, size)
-            log_likelihood, _ = evaluator_lib.Evaluator(problem)(
-                state, _Settings.members, np.arange(20), 1
+            log_likelihood, _ = _evaluate(
+                evaluator_lib.Evaluator(problem), problem, state, 20, 1
             )
             variances.append(np.var(log_likelihood))
     np.testing.assert_allclose(

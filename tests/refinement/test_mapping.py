@@ -12,6 +12,7 @@ from tests.support import linear_gaussian
 from tfp_refine import layers
 from tfp_refine import stateless
 from tfp_refine.refinement import mapping as mapping_lib
+from tfp_refine.refinement import places
 from tfp_refine.refinement import run as run_lib
 from tfp_refine.refinement import settings as settings_lib
 
@@ -339,6 +340,12 @@ class _MadeEngine(NamedTuple):
     settings: object
     members_per_batch: int
     vectorized: bool
+    place: object
+
+
+class _Problem(NamedTuple):
+    others: tuple = ("others",)
+    data: tuple = ("x", "y")
 
 
 @pytest.mark.parametrize(
@@ -367,9 +374,10 @@ def test_auto_is_mapped_on_a_processor_and_a_trial_on_an_accelerator(
 
     monkeypatch.setattr(mapping_lib, "faster", faster)
     engine = mapping_lib.make_engine(
-        "problem", "settings", settings_lib.Execution(mapping, 4), "progress"
+        _Problem(), "settings", settings_lib.Execution(mapping, 4), "progress"
     )
-    assert engine == ("problem", "settings", 4, expected)
+    assert engine[:4] == (_Problem(), "settings", 4, expected)
+    assert isinstance(engine.place, places.Here)
 
 
 def test_a_trial_does_not_change_the_result(problem, monkeypatch, engines):

@@ -33,13 +33,16 @@ def test_each_member_is_mapped_by_itself(vectorized):
 def test_batches_cover_all_members_in_their_order(size, sizes):
     seen = []
 
-    def function(state, keys):
-        seen.append(len(keys))
-        return {"sum": state["x"] + keys, "keys": tf.constant(keys)}
+    def compute(batches):
+        seen.extend(len(keys) for _, keys in batches)
+        return [
+            {"sum": state["x"] + keys, "keys": tf.constant(keys)}
+            for state, keys in batches
+        ]
 
     state = {"x": np.arange(5.0)[::-1]}
     keys = np.array([3, 1, 4, 1, 5])
-    result = members.in_batches(function, size, state, keys)
+    result = members.in_batches(compute, size, state, keys)
     assert seen == sizes
     np.testing.assert_array_equal(result["sum"], state["x"] + keys)
     np.testing.assert_array_equal(result["keys"], keys)

@@ -14,7 +14,6 @@ from tfp_refine import losses
 from tfp_refine import refinement
 from tfp_refine import regularizers
 from tfp_refine import stateless
-from tfp_refine.refinement import engine as engine_lib
 from tfp_refine.refinement import mapping as mapping_lib
 from tfp_refine.refinement import problem as problem_lib
 from tfp_refine.refinement import progress as progress_lib
@@ -203,7 +202,7 @@ def _one_step(problem, model, refine_deterministic=True):
     setup = problem_lib.Problem(
         model, problem.x, problem.y, None, refine_deterministic
     )
-    engine = engine_lib.Engine(setup, settings, 2, False)
+    engine = linear_gaussian.engine(setup, settings)
     progress = progress_lib.Progress.begin(setup.params, setup.prior, settings)
     result = engine.run(progress.state, progress.moments, [1, 2], 0.01, 0, 1)
     # Adam's first moment after one step is a tenth of the gradient.

@@ -8,6 +8,7 @@ from tests.structure import build_file
 LEVEL_0 = {"arguments", "datasets", "math", "plotting", "version"}
 LEVEL_1 = {
     "bijectors": {"math"},
+    "distribute": {"arguments"},
     "layers": {"arguments", "math", "regularizers"},
     "losses": {"arguments", "math"},
     "metrics": {"arguments", "math"},

@@ -7,6 +7,8 @@ from tfp_refine import layers
 from tfp_refine import losses
 from tfp_refine import refinement
 from tfp_refine import regularizers
+from tfp_refine.refinement import engine as engine_lib
+from tfp_refine.refinement import places
 
 
 class LinearGaussian:
@@ -73,6 +75,14 @@ class LinearGaussian:
         loc, scale = self.mean_field()
         dense.variational_weights[0].assign(loc, scale)
         return model
+
+
+def engine(problem, settings):
+    """Makes the engine of a refinement, here, for all members at once."""
+    constants = (problem.others, problem.data)
+    return engine_lib.Engine(
+        problem, settings, len(settings.members), False, places.Here(constants)
+    )
 
 
 def refine(model, x, y, **options):

@@ -64,6 +64,7 @@ def main(argv):
 
 def make():
     """Returns the comparison that the flags describe."""
+    refinement_flags.connect()
     return Comparison()
 
 

@@ -74,6 +74,7 @@ def main(argv):
 
 def make():
     """Returns one experiment, or several if flags have several values."""
+    refinement_flags.connect()
     image_flags.fill_by_model()
     run_flags.fill(output_dir=f"results/image/{FLAGS.dataset}_{FLAGS.model}")
     settings = {

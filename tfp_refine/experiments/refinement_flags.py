@@ -1,7 +1,10 @@
 """Flags of refinement, and of the draws that methods are compared with."""
 
+import functools
+
 from absl import flags
 
+from tfp_refine import distribute
 from tfp_refine.experiments import run_flags
 from tfp_refine.math import variance_schedule
 from tfp_refine.refinement import settings
@@ -64,6 +67,12 @@ flags.DEFINE_integer(
     "all.",
     1,
 )
+flags.DEFINE_bool(
+    "distributed",
+    False,
+    "Refine on the workers of the cluster whose chief this is, by the "
+    "environment variable TF_CONFIG; see tfp_refine.distribute.",
+)
 flags.DEFINE_integer(
     "num_samples",
     100,
@@ -72,7 +81,21 @@ flags.DEFINE_integer(
 )
 
 # They do not decide results, but for rounding.
-INCIDENTAL = ("mapping", "members_per_batch")
+INCIDENTAL = ("distributed", "mapping", "members_per_batch")
+
+
+@functools.cache
+def connect():
+    """Connects to the cluster if the flags say so; to be called first of all.
+
+    Returns:
+        coordinator: `ClusterCoordinator`, or `None`.
+
+    Raises:
+        ValueError: If `TF_CONFIG` describes no cluster whose chief this is.
+        TimeoutError: If a process of the cluster does not answer.
+    """
+    return distribute.connect() if FLAGS.distributed else None
 
 
 def check_draws():
@@ -127,5 +150,6 @@ def options():
         "num_eval_samples": FLAGS.num_eval_samples,
         "mapping": FLAGS.mapping,
         "members_per_batch": FLAGS.members_per_batch,
+        "coordinator": connect(),
         "verbose": int(FLAGS.progress),
     }

@@ -116,6 +116,7 @@ def main(argv):
 
 def make():
     """Returns one experiment, or several if flags have several values."""
+    refinement_flags.connect()
     run_flags.fill(regularizer=["gaussian"])
     posterior_flags.check()
     run_flags.fill(

@@ -43,13 +43,16 @@ class Engine:
         settings: `Settings`.
         members_per_batch: Members that are computed at a time.
         vectorized: As for `members.map_members`.
+        place: Where: `places.Here` or `places.Workers`, with the problem's
+            `others` and `data` as constants.
     """
 
-    def __init__(self, problem, settings, members_per_batch, vectorized):
+    def __init__(self, problem, settings, members_per_batch, vectorized, place):
         self._problem = problem
         self._settings = settings
         self._members_per_batch = members_per_batch
         self._vectorized = vectorized
+        self._place = place
         self._num_examples = problem.num_examples
         self._evaluator = evaluator_lib.Evaluator(problem, vectorized)
         self._condition = stateless.Program(
@@ -59,12 +62,17 @@ class Engine:
             self._trace_run, varying=(True,) * 3 + (False,) * 5
         )
 
+    @property
+    def num_workers(self):
+        """Number of processes that compute members side by side."""
+        return self._place.num_workers
+
     def trace_counts(self):
         """Returns how often each program was traced."""
         return {
             "condition": self._condition.trace_count,
             "run": self._run.trace_count,
-            "evaluate": self._evaluator.trace_count,
+            "evaluate": self._evaluator.program.trace_count,
         }
 
     def condition(self, state, ratio, keys):
@@ -79,10 +87,14 @@ class Engine:
             state: Stacked `MemberState`.
         """
         ratio = tf.constant(ratio, tf.float64)
-        return self._in_batches(
-            lambda state, keys: self._condition(state, keys, ratio),
+        # Too little work to send it anywhere.
+        return members.in_batches(
+            lambda batches: [
+                self._condition(*batch, ratio) for batch in batches
+            ],
+            self._members_per_batch,
             state,
-            keys,
+            np.asarray(keys, np.int64),
         )
 
     def run(self, state, moments, keys, learning_rate, begin, end):
@@ -99,36 +111,31 @@ class Engine:
         Returns:
             result: `StepResult`.
         """
-        common = (
-            tf.constant(learning_rate, state.params.dtype),
-            tf.constant(begin, tf.int64),
-            tf.constant(end, tf.int64),
-            self._problem.others,
-            self._problem.data,
-        )
         return self._in_batches(
-            lambda state, moments, keys: self._run(
-                state, moments, keys, *common
+            self._run,
+            (state, moments, keys),
+            (
+                tf.constant(learning_rate, state.params.dtype),
+                tf.constant(begin, tf.int64),
+                tf.constant(end, tf.int64),
             ),
-            state,
-            moments,
-            keys,
         )
 
     def evaluate(self, state, keys, rows):
         """Estimates each member's bound, as `Evaluator` does."""
         return self._in_batches(
-            lambda state, keys: self._evaluator(
-                state, keys, rows, self._settings.num_eval_samples
+            self._evaluator.program,
+            (state, keys),
+            (
+                tf.constant(rows, tf.int32),
+                tf.constant(self._settings.num_eval_samples, tf.int64),
             ),
-            state,
-            keys,
         )
 
-    def _in_batches(self, function, *stacked):
+    def _in_batches(self, program, stacked, common):
         *states, keys = stacked
         return members.in_batches(
-            function,
+            lambda batches: self._place.compute(program, common, batches),
             self._members_per_batch,
             *states,
             np.asarray(keys, np.int64),

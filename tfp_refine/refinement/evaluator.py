@@ -15,47 +15,27 @@ _BLOCK_SIZE = 2**21
 
 
 class Evaluator:
-    """Estimates bounds; compiled once.
+    """Estimates the bound of each member, but for its cost.
 
     Args:
         problem: `Problem`.
         vectorized: As for `members.map_members`.
+
+    Attributes:
+        program: `stateless.Program` of: a stacked `MemberState`; the keys of
+            the members' random streams `[M]`, which fix the draws; indices of
+            the training examples to use `[n]`, int32; the number of weight
+            draws, int64; the problem's `others` and `data`. It returns the
+            log likelihood of all `N` examples, expected under the posterior,
+            and the KL divergence of the posterior from its conditional prior,
+            both nats, float64, `[M]`.
     """
 
     def __init__(self, problem, vectorized=False):
         self._problem = problem
         self._vectorized = vectorized
-        self._program = stateless.Program(
+        self.program = stateless.Program(
             self._trace, varying=(True, True, True, False, False, False)
-        )
-
-    @property
-    def trace_count(self):
-        """How often the program was traced."""
-        return self._program.trace_count
-
-    def __call__(self, state, keys, rows, num_samples):
-        """Estimates each member's bound, but for its cost.
-
-        Args:
-            state: Stacked `MemberState`.
-            keys: Keys of the members' random streams, `[M]`; they fix the
-                draws.
-            rows: Indices of the training examples to use, `[n]`.
-            num_samples: Weight draws.
-
-        Returns:
-            log_likelihood: Of all `N` examples, expected under the posterior,
-                nats, float64, `[M]`.
-            kl: Of the posterior from its conditional prior, nats, `[M]`.
-        """
-        return self._program(
-            state,
-            tf.constant(keys, tf.int64),
-            tf.constant(rows, tf.int32),
-            tf.constant(num_samples, tf.int64),
-            self._problem.others,
-            self._problem.data,
         )
 
     def _trace(self, state, keys, rows, num_samples, others, data):

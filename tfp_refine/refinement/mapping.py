@@ -2,7 +2,7 @@
 
 On a CPU mapped members are faster and take less memory, as
 `benchmarks/refinement.py` shows. On an accelerator it depends on the model:
-there both are tried.
+there both are tried, but for the workers of a cluster.
 """
 
 import time
@@ -11,6 +11,7 @@ import warnings
 import tensorflow as tf
 
 from tfp_refine.refinement import engine as engine_lib
+from tfp_refine.refinement import places
 
 _TRIAL_STEPS = 5
 
@@ -27,14 +28,21 @@ def make_engine(problem, settings, execution, progress):
     Returns:
         engine: `Engine`.
     """
+    constants = (problem.others, problem.data)
+    workers = execution.coordinator is not None
+    place = (
+        places.Workers(constants, execution.coordinator)
+        if workers
+        else places.Here(constants)
+    )
     mapped, vectorized = (
         engine_lib.Engine(
-            problem, settings, execution.members_per_batch, vectorized
+            problem, settings, execution.members_per_batch, vectorized, place
         )
         for vectorized in (False, True)
     )
     if execution.mapping == "auto":
-        if not tf.config.list_logical_devices("GPU"):
+        if workers or not tf.config.list_logical_devices("GPU"):
             return mapped
         return faster(mapped, vectorized, progress, settings)
     return vectorized if execution.mapping == "vectorized" else mapped

@@ -31,11 +31,12 @@ def map_members(function, stacked, like, vectorized):
     )
 
 
-def in_batches(function, size, *stacked):
-    """Applies a function of stacked members to a few of them at a time.
+def in_batches(compute, size, *stacked):
+    """Computes a few stacked members at a time.
 
     Args:
-        function: Function of stacked values, `[m, ...]` each, nested.
+        compute: Function of a list of batches, each a tuple of values
+            `[m, ...]`, nested, that returns a list of their results.
         size: Largest `m`.
         *stacked: Values of all members, `[M, ...]` each, nested.
 
@@ -43,15 +44,15 @@ def in_batches(function, size, *stacked):
         results: Results of all members, `[M, ...]` each, nested.
     """
     num_members = len(tf.nest.flatten(stacked)[0])
-    results = [
-        function(
-            *tf.nest.map_structure(
+    results = compute(
+        [
+            tf.nest.map_structure(
                 lambda value: value[first : first + size],  # noqa: B023
                 stacked,
             )
-        )
-        for first in range(0, num_members, size)
-    ]
+            for first in range(0, num_members, size)
+        ]
+    )
     if len(results) == 1:
         return results[0]
     return tf.nest.map_structure(

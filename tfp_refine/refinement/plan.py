@@ -8,6 +8,7 @@ import numpy as np
 from tfp_refine import stateless
 from tfp_refine.refinement import ensemble as ensemble_lib
 from tfp_refine.refinement import mapping as mapping_lib
+from tfp_refine.refinement import places
 from tfp_refine.refinement import problem as problem_lib
 from tfp_refine.refinement import progress as progress_lib
 from tfp_refine.refinement import run as run_lib
@@ -33,6 +34,7 @@ class Plan:
         loss,
         mapping,
         members_per_batch,
+        coordinator,
         checkpoint_dir,
         seed,
         **settings,
@@ -46,8 +48,13 @@ class Plan:
             seed=stateless.seeds.check(seed), **settings
         )
         self._execution = settings_lib.Execution.check(
-            mapping, members_per_batch, len(self._settings.members)
+            mapping,
+            members_per_batch,
+            len(self._settings.members),
+            coordinator,
         )
+        if coordinator is not None:
+            places.check_reachable(model)
         self._problem = problem_lib.Problem(
             model, x, y, loss, self._settings.refine_deterministic
         )

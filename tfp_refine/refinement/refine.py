@@ -22,6 +22,7 @@ def refine(
     members=None,
     mapping="auto",
     members_per_batch=None,
+    coordinator=None,
     checkpoint_dir=None,
     seed=None,
     verbose=1,
@@ -77,7 +78,13 @@ def refine(
             `"auto"`: the faster of the two, mapped without an accelerator, and
             by a short trial with one.
         members_per_batch: Members that are computed at a time, which bounds
-            memory; all of them if `None`.
+            memory; all of them if `None`, or with a `coordinator` an equal
+            part for each worker.
+        coordinator: `tf.distribute.coordinator.ClusterCoordinator`, such as
+            `distribute.connect` returns, whose workers compute the members,
+            each on all its cores; or `None`: in this process. Each worker
+            keeps the data in memory. The result does not depend on which
+            worker computes what, nor on workers that die.
         checkpoint_dir: Folder to save progress in, and to continue from.
         seed: Integer that fixes the result; a fresh one if `None`.
         verbose: 0 is silent, 1 a progress bar, 2 a line at the end.

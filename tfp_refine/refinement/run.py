@@ -12,7 +12,7 @@ _INITIAL, _AUXILIARY, _STEPS, _SELECTION, _STAIRCASE, _FINAL, _ROWS = range(7)
 
 # Reports (and chances to save) for each auxiliary variable.
 _REPORTS = 10
-# Members whose bounds are evaluated between two chances to save.
+# Members whose bounds are evaluated between two chances to save, by a worker.
 _EVALUATED_TOGETHER = 4
 # Least seconds between two saves within one auxiliary variable, by themselves
 # and as a multiple of what the last save took.
@@ -70,8 +70,9 @@ class Run:
         """
         everything = np.arange(self._num_examples)
         missing = np.flatnonzero(np.isnan(elbo) & ~np.array(self._failed()))
-        for first in range(0, len(missing), _EVALUATED_TOGETHER):
-            part = missing[first : first + _EVALUATED_TOGETHER]
+        size = _EVALUATED_TOGETHER * self._engine.num_workers
+        for first in range(0, len(missing), size):
+            part = missing[first : first + size]
             elbo[part] = self._elbo(purpose, everything, part=part)
             self._save_now_and_then()
 

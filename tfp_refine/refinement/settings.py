@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tfp_refine import arguments
 from tfp_refine.math import variance_schedule
+from tfp_refine.refinement import places
 
 LEARNING_RATE_DECAYS = ("constant", "cosine", "linear")
 MAPPINGS = ("auto", "mapped", "vectorized")
@@ -62,20 +63,24 @@ class Execution(NamedTuple):
 
     Attributes:
         mapping: One of `MAPPINGS`.
-        members_per_batch: Members that are computed at a time.
+        members_per_batch: Members that are computed at a time, by a worker.
+        coordinator: `ClusterCoordinator` of the workers, or `None`.
     """
 
     mapping: str
     members_per_batch: int
+    coordinator: object = None
 
     @classmethod
-    def check(cls, mapping, members_per_batch, num_members):
+    def check(cls, mapping, members_per_batch, num_members, coordinator=None):
         """Builds `Execution` from arguments of `refine`.
 
         Args:
             mapping: As the attribute.
-            members_per_batch: As the attribute, or `None` for all.
+            members_per_batch: As the attribute, or `None` for all, or for
+                an equal part for each worker.
             num_members: How many members are computed in all.
+            coordinator: As the attribute.
 
         Returns:
             execution: `Execution`.
@@ -88,12 +93,15 @@ class Execution(NamedTuple):
                 f"`mapping` must be one of {MAPPINGS}. "
                 f"Received: mapping={mapping!r}"
             )
+        num_workers = 1
+        if coordinator is not None:
+            num_workers = places.count_workers(coordinator)
         if members_per_batch is None:
-            return cls(mapping, num_members)
+            members_per_batch = -(-num_members // num_workers)
         members_per_batch = arguments.positive_integer(
             "members_per_batch", members_per_batch
         )
-        return cls(mapping, min(members_per_batch, num_members))
+        return cls(mapping, min(members_per_batch, num_members), coordinator)
 
 
 def check(

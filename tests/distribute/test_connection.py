@@ -1,0 +1,146 @@
+"""What a chief is told; nothing here connects, as a process does it once."""
+
+import contextlib
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfp_refine as tfr
+from tfp_refine.distribute import connection
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+@pytest.fixture
+def unused(monkeypatch):
+    """Has TensorFlow look as if nothing had used it."""
+    monkeypatch.setattr(connection, "_check_unused", lambda: None)
+
+
+@contextlib.contextmanager
+def listening():
+    """Opens a port that accepts and then says nothing, as a hung process."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield server.getsockname()[1]
+
+
+def cluster_at(port):
+    address = f"127.0.0.1:{port}"
+    return {"chief": [address], "ps": [address], "worker": [address]}
+
+
+def test_an_address_where_nobody_listens_is_told(unused):
+    with listening() as port:
+        pass  # and now nobody
+    begin = time.monotonic()
+    with pytest.raises(
+        TimeoutError,
+        match=rf"No answer from ps 0 at 127.0.0.1:{port} within 0.5 seconds",
+    ):
+        tfr.distribute.connect(cluster_at(port), timeout=0.5)
+    assert time.monotonic() - begin < 30.0
+
+
+def test_a_process_that_hangs_is_told(unused):
+    with listening() as port, pytest.raises(TimeoutError, match="No answer"):
+        tfr.distribute.connect(cluster_at(port), timeout=0.5)
+
+
+@pytest.mark.parametrize("timeout", [0, -1.0, "soon", None, float("nan")])
+def test_bad_timeouts_are_told(timeout):
+    with pytest.raises(ValueError, match="`timeout` must be"):
+        tfr.distribute.connect(cluster_at(1), timeout=timeout)
+
+
+def test_only_a_chief_connects(monkeypatch):
+    config = {
+        "cluster": cluster_at(1),
+        "task": {"type": "worker", "index": 0},
+    }
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    with pytest.raises(ValueError, match="Only the chief connects.*'worker'"):
+        tfr.distribute.connect()
+
+
+def test_connecting_after_tensorflow_was_used_is_refused():
+    tf.constant(1)
+    with pytest.raises(RuntimeError, match="must be called before"):
+        tfr.distribute.connect(cluster_at(1))
+
+
+@pytest.mark.parametrize("coordinator", ["127.0.0.1:1", 3, object()])
+def test_what_is_no_coordinator_is_told(coordinator):
+    model = keras.Sequential(
+        [keras.Input((1,)), tfr.layers.DenseFlipout(1, num_train_examples=2)]
+    )
+    with pytest.raises(ValueError, match="`coordinator` must be a.*Received"):
+        tfr.refine(
+            model,
+            np.zeros((2, 1)),
+            np.zeros((2, 1)),
+            loss="mse",
+            coordinator=coordinator,
+        )
+
+
+@pytest.mark.parametrize("num_workers", [0, -1, 1.5, "two"])
+def test_bad_numbers_of_workers_are_told(num_workers):
+    with pytest.raises(ValueError, match="`num_workers` must be"):
+        tfr.distribute.LocalCluster(num_workers)
+
+
+def run(*command):
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment.pop("TF_CONFIG", None)
+    return subprocess.run(
+        [sys.executable, "-m", *command],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+
+
+@pytest.mark.slow
+def test_a_server_says_what_it_wants():
+    done = run("tfp_refine.distribute.serve")
+    assert done.returncode != 0
+    assert "`TF_CONFIG` must be JSON such as" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_a_program_is_run_as_the_chief_and_its_status_is_given():
+    program = (
+        "import json, os, sys; "
+        "config = json.loads(os.environ['TF_CONFIG']); "
+        "print(config['task'], len(config['cluster']['worker'])); "
+        "sys.exit(7)"
+    )
+    done = run(
+        "tfp_refine.distribute.local",
+        "--num_workers=1",
+        "--",
+        sys.executable,
+        "-c",
+        program,
+    )
+    assert done.returncode == 7
+    assert done.stdout == "{'type': 'chief', 'index': 0} 1\n"
+
+
+@pytest.mark.slow
+def test_a_program_is_asked_for():
+    done = run("tfp_refine.distribute.local")
+    assert done.returncode != 0
+    assert "Say which program is to run" in done.stderr

@@ -1,0 +1,127 @@
+"""Refinement by the workers of a cluster, whose processes die."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from tests.support import cluster_chief
+from tfp_refine import distribute
+
+pytestmark = pytest.mark.slow
+ROOT = pathlib.Path(__file__).parents[2]
+# Seconds until something is taken to hang: machines may be busy.
+PATIENCE = 300
+
+
+class Chief:
+    """The process of a chief."""
+
+    def __init__(self, folder, cluster=None, name="ensemble"):
+        self.path = folder / f"{name}.npz"
+        self.saved = folder / "work" / "refinement.npz"
+        environment = os.environ | {
+            "PYTHONPATH": str(ROOT),
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+        }
+        if cluster is not None:
+            environment["TF_CONFIG"] = cluster.tf_config("chief", 0)
+        self.process = subprocess.Popen(
+            [
+                sys.executable,
+                cluster_chief.__file__,
+                str(self.saved.parent),
+                str(self.path),
+                "here" if cluster is None else "cluster",
+            ],
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def wait_for_a_save(self):
+        deadline = time.monotonic() + PATIENCE
+        while not self.saved.exists():
+            assert self.process.poll() is None, self.process.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        return self.auxiliary()
+
+    def auxiliary(self):
+        with np.load(self.saved) as saved:
+            return int(saved["auxiliary"])
+
+    def kill(self):
+        self.process.kill()
+        self.process.communicate()
+
+    def result(self):
+        _, messages = self.process.communicate(timeout=PATIENCE)
+        assert self.process.returncode == 0, messages
+        with np.load(self.path) as arrays:
+            return dict(arrays)
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """What comes without a cluster."""
+    return Chief(tmp_path_factory.mktemp("here")).result()
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
+    with distribute.LocalCluster(num_workers=2) as cluster:
+        yield cluster
+
+
+def assert_same(arrays, others):
+    assert set(arrays) == set(others)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, others[name], err_msg=name)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_killed_worker_does_not_change_the_ensemble(
+    cluster, expected, tmp_path, restarted
+):
+    chief = Chief(tmp_path, cluster)
+    assert chief.wait_for_a_save() < 5
+    cluster.kill("worker", 1)
+    if restarted:
+        cluster.start("worker", 1)
+    assert chief.process.poll() is None  # not done before
+    assert_same(chief.result(), expected)
+
+
+def test_a_killed_chief_goes_on_where_it_was(cluster, expected, tmp_path):
+    chief = Chief(tmp_path, cluster)
+    chief.wait_for_a_save()
+    chief.kill()
+    assert 1 <= chief.auxiliary() < 5
+    assert not chief.path.exists()
+    modified = chief.saved.stat().st_mtime_ns
+    again = Chief(tmp_path, cluster)
+    while again.saved.stat().st_mtime_ns == modified:
+        assert again.process.poll() is None, again.process.stderr.read()
+        time.sleep(0.05)
+    # The first thing that it saves is not of the first auxiliary variable.
+    assert again.auxiliary() > 1
+    assert_same(again.result(), expected)
+
+
+def test_without_any_worker_the_work_waits_for_one(cluster, expected, tmp_path):
+    chief = Chief(tmp_path, cluster)
+    chief.wait_for_a_save()
+    for index in (0, 1):
+        cluster.kill("worker", index)
+    time.sleep(5.0)
+    assert chief.process.poll() is None
+    cluster.start("worker", 0)
+    cluster.start("worker", 1)
+    assert_same(chief.result(), expected)

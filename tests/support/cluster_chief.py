@@ -1,0 +1,71 @@
+"""A chief that refines a model; a process of its own.
+
+Run as a script, with the folder of the checkpoint, the file of the ensemble's
+arrays, and `cluster` or `here`.
+"""
+
+import pathlib
+import sys
+
+import keras
+import numpy as np
+
+import tfp_refine as tfr
+
+NUM_MEMBERS = 5
+STEPS = 1500
+
+
+def model():
+    """Makes the model to refine, always the same."""
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential(
+        [
+            keras.Input((4,)),
+            tfr.layers.DenseLocalReparameterization(20, activation="relu"),
+            tfr.layers.DenseFlipout(1),
+            tfr.layers.HomoscedasticNoise(),
+        ]
+    )
+    tfr.layers.set_num_train_examples(model, 300)
+    model.compile("adam", tfr.losses.HeteroscedasticGaussianNLL())
+    return model
+
+
+def data():
+    """Returns inputs and targets."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 4)).astype(np.float32)
+    return x, np.sin(np.sum(x, axis=1, keepdims=True))
+
+
+def main():
+    """Refines, and writes what came of it."""
+    folder, path, where = sys.argv[1:]
+    coordinator = None
+    if where == "cluster":
+        coordinator = tfr.distribute.connect(timeout=300)
+    ensemble = tfr.refine(
+        model(),
+        *data(),
+        num_members=NUM_MEMBERS,
+        steps=STEPS,
+        batch_size=64,
+        num_eval_samples=3,
+        coordinator=coordinator,
+        checkpoint_dir=None if folder == "none" else folder,
+        seed=3,
+        verbose=2,
+    )
+    draws = ensemble.predict(data()[0][:5], num_samples=2, seed=4)
+    np.savez(
+        pathlib.Path(path),
+        **ensemble.history,
+        loc=ensemble.posterior.loc,
+        scale=ensemble.posterior.scale,
+        draws=draws,
+    )
+
+
+if __name__ == "__main__":
+    main()

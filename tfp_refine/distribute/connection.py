@@ -1,0 +1,110 @@
+"""The way from a chief to its cluster."""
+
+import time
+
+import tensorflow as tf
+
+from tfp_refine import arguments
+from tfp_refine.distribute import cluster_spec
+
+
+def connect(cluster=None, timeout=60.0):
+    """Connects this process, as the chief, to the workers of a cluster.
+
+    A process connects once, to one cluster, and before it computes anything, as
+    TensorFlow loses the variables that it had before: first connect, then make
+    or load a model, and train it. On each other machine of the
+    cluster `python -m tfp_refine.distribute.serve` runs, with a `TF_CONFIG` of
+    its own; `LocalCluster` starts these processes on this machine.
+
+    Args:
+        cluster: Dict of lists of addresses `"host:port"`, of the jobs
+            `"chief"` (one), `"worker"` and `"ps"` (parameter servers; one is
+            enough, and has nothing to do). Defaults to that of the environment
+            variable `TF_CONFIG`.
+        timeout: Seconds to wait for the other processes.
+
+    Returns:
+        coordinator: `tf.distribute.coordinator.ClusterCoordinator`, for
+            `tfp_refine.refine(..., coordinator=coordinator)`.
+
+    Raises:
+        ValueError: If the cluster is not described well, or this process is
+            not its chief.
+        RuntimeError: If TensorFlow has been used before.
+        TimeoutError: If a process does not answer.
+
+    Example:
+
+    ```python
+    coordinator = tfp_refine.distribute.connect()
+    model = keras.models.load_model("trained.keras")
+    ensemble = tfp_refine.refine(
+        model, x_train, y_train, num_members=50, coordinator=coordinator
+    )
+    ```
+    """
+    timeout = arguments.positive("timeout", timeout)
+    if cluster is None:
+        cluster, job, _ = cluster_spec.from_environment()
+        if job != "chief":
+            raise ValueError(
+                "Only the chief connects to the others. Received: a TF_CONFIG "
+                f"of job {job!r}, which `python -m tfp_refine.distribute.serve`"
+                " is for"
+            )
+    cluster = cluster_spec.check(cluster)
+    _check_unused()
+    deadline = time.monotonic() + timeout
+    for job in ("ps", "worker"):
+        for index, address in enumerate(cluster[job]):
+            _await(job, index, address, deadline, timeout)
+    cluster_spec.fail_fast()
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec(cluster),
+        task_type="chief",
+        task_id=0,
+        rpc_layer="grpc",
+    )
+    strategy = tf.distribute.ParameterServerStrategy(resolver)
+    return tf.distribute.coordinator.ClusterCoordinator(strategy)
+
+
+def _check_unused():
+    """Refuses to lose variables."""
+    processor = tf.config.list_physical_devices("CPU")[0]
+    if tf.config.get_logical_device_configuration(processor) is not None:
+        return  # of the user, and TensorFlow does not tell
+    try:
+        # What it is without; refused once TensorFlow is in use.
+        tf.config.set_logical_device_configuration(
+            processor, [tf.config.LogicalDeviceConfiguration()]
+        )
+    except RuntimeError as error:
+        raise RuntimeError(
+            "`connect` must be called before TensorFlow computes anything: "
+            "variables that were made before would be lost. Call it first in "
+            "your program; a model that is trained already can be saved by "
+            "another program, and loaded after it."
+        ) from error
+
+
+def _await(job, index, address, deadline, timeout):
+    """Waits until a process answers, not only its machine."""
+    import grpc  # as TensorFlow does, which requires it
+
+    channel = grpc.insecure_channel(
+        address, options=[("grpc.enable_http_proxy", 0)]
+    )
+    try:
+        left = max(deadline - time.monotonic(), 0.1)
+        grpc.channel_ready_future(channel).result(timeout=left)
+    except grpc.FutureTimeoutError as error:
+        raise TimeoutError(
+            f"No answer from {job} {index} at {address} within {timeout:g} "
+            "seconds. Does `python -m tfp_refine.distribute.serve` run there, "
+            "with this cluster in its TF_CONFIG, and can this machine reach "
+            "it?"
+        ) from error
+    finally:
+        channel.close()
