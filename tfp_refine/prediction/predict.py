@@ -1,15 +1,9 @@
 """Draws of the predictive distribution of a model or an ensemble."""
 
-import functools
-import weakref
-
 import keras
 
-from tfp_refine import layers
 from tfp_refine import stateless
-
-# Compiled once a model, for as long as the model lives.
-_PREDICTORS = weakref.WeakKeyDictionary()
+from tfp_refine.prediction import compilation
 
 
 def predict(
@@ -71,20 +65,7 @@ def predict(
             f"Received: {type(model_or_ensemble).__name__}"
         )
     stateless.arrays.check_built(model_or_ensemble)
-    forward, predictor = _compiled(model_or_ensemble, bool(sample))
+    forward, predictor = compilation.compiled(model_or_ensemble, bool(sample))
     return predictor(
         x, None, forward.other_values(), num_samples, seed, batch_size
     )
-
-
-def _compiled(model, sample):
-    by_mode = _PREDICTORS.setdefault(model, {})
-    if sample not in by_mode:
-        # A proxy, lest the dictionary's value keep its key alive.
-        proxy = weakref.proxy(model)
-        # Explicit either way: the program outlives the scope of this call.
-        scope = functools.partial(layers.mean_weights, active=not sample)
-        forward = stateless.Forward(proxy, scope=scope)
-        check = functools.partial(stateless.arrays.check_fits, proxy)
-        by_mode[sample] = forward, stateless.Predictor(forward, check)
-    return by_mode[sample]

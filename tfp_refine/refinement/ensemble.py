@@ -9,6 +9,7 @@ import zipfile
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from tfp_refine import stateless
 from tfp_refine.math import gaussian
@@ -71,10 +72,11 @@ class RefinedEnsemble:
         self._refined_deterministic = refined_deterministic
         self._others = others
         self._input_specs = input_specs
+        self._forward = sampling_forward.sampling_forward(
+            model, stateless.WeightLayout(model, refined_deterministic)
+        )
         self._predictor = stateless.Predictor(
-            sampling_forward.sampling_forward(
-                model, stateless.WeightLayout(model, refined_deterministic)
-            ),
+            self._forward,
             functools.partial(stateless.arrays.check_fits, model),
         )
 
@@ -155,6 +157,34 @@ class RefinedEnsemble:
         """
         return self._predictor(
             x, self._params, self._others, num_samples, seed, batch_size
+        )
+
+    def export(self, path, num_samples=None, seed=None):
+        """Exports the ensemble as a SavedModel that draws outputs.
+
+        It needs neither this package nor Keras: for
+        `served = tf.saved_model.load(path)`, `served.serve(x)` are draws
+        `[S, B, ...]`, those of `predictive_draws` (for one block of examples).
+
+        Args:
+            path: Folder.
+            num_samples: `S`, the number of draws, of all members together; one
+                of each member if `None`.
+            seed: Integer for the same draws in each call; fresh ones in each
+                if `None`.
+
+        Raises:
+            ValueError: If an argument is invalid, or the folder cannot be
+                written.
+        """
+        stateless.saved_model.export(
+            path,
+            self._forward,
+            _tensor_specs(self._input_specs),
+            self._params,
+            self._others,
+            self.num_members if num_samples is None else num_samples,
+            seed,
         )
 
     def member(self, index):
@@ -395,8 +425,21 @@ def input_spec(tensor):
 
 
 def _zeros(specs):
+    return _inputs(
+        lambda shape, dtype: keras.ops.zeros((1, *shape), dtype=dtype), specs
+    )
+
+
+def _tensor_specs(specs):
+    return _inputs(
+        lambda shape, dtype: tf.TensorSpec((None, *shape), dtype), specs
+    )
+
+
+def _inputs(make, specs):
+    """Makes something of each input's shape and dtype, nested as they are."""
     if isinstance(specs, dict) and set(specs) == {"shape", "dtype"}:
-        return keras.ops.zeros((1, *specs["shape"]), dtype=specs["dtype"])
+        return make(specs["shape"], specs["dtype"])
     if isinstance(specs, dict):
-        return {name: _zeros(spec) for name, spec in specs.items()}
-    return [_zeros(spec) for spec in specs]
+        return {name: _inputs(make, spec) for name, spec in specs.items()}
+    return [_inputs(make, spec) for spec in specs]

@@ -3,6 +3,7 @@
 from tfp_refine.stateless import array_file
 from tfp_refine.stateless import arrays
 from tfp_refine.stateless import example_loss
+from tfp_refine.stateless import saved_model
 from tfp_refine.stateless import seeds
 from tfp_refine.stateless.forward import Forward
 from tfp_refine.stateless.model_weights import ModelWeights
@@ -20,6 +21,7 @@ __all__ = [
     "array_file",
     "arrays",
     "example_loss",
+    "saved_model",
     "seeds",
     "variational_weights",
 ]

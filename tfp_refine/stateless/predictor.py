@@ -1,5 +1,6 @@
 """Draws of a model's outputs, in bounded memory."""
 
+import functools
 import os
 
 import keras
@@ -87,32 +88,47 @@ class Predictor:
         kind = (params is None, repr(specs))  # a dict is not hashable
         if kind not in self._programs:
             self._programs[kind] = program.Program(
-                self._draw, varying=(True, True, False, True, False)
+                functools.partial(draw, self._forward),
+                varying=(True, True, False, True, False),
             )
         return self._programs[kind]
 
-    def _draw(self, x, params, others, keys, block_index):
-        """Draws outputs for a block of rows, `[S, block, ...]` (or nested)."""
 
-        def draw(sample):
-            member = (
-                params[sample % tf.shape(params)[0]]
-                if isinstance(params, tf.Tensor)
-                else None
-            )
-            return self._forward(x, member, others, keys[sample], block_index)
+def draw(forward, x, params, others, keys, block_index):
+    """Draws outputs for a block of rows, in a trace.
 
-        # Only for its structure: what is not returned is not computed.
-        example = draw(tf.constant(0))
-        specs = keras.tree.map_structure(
-            lambda leaf: tf.TensorSpec(leaf.shape, leaf.dtype), example
+    Args:
+        forward: `Forward` of the model.
+        x: Inputs, `[B, ...]` (or nested).
+        params: Stacked weights `[M, 2, W]`, draw `s` comes from member
+            `s % M`; or `()` for the model's own.
+        others: Values of the forward's `other_variables`.
+        keys: Keys of the draws' random streams, int64, `[S]`.
+        block_index: Number of the block, int64, a scalar.
+
+    Returns:
+        draws: Outputs, `[S, B, ...]` (or nested).
+    """
+
+    def one(sample):
+        member = (
+            params[sample % tf.shape(params)[0]]
+            if isinstance(params, tf.Tensor)
+            else None
         )
-        return tf.map_fn(
-            draw,
-            tf.range(tf.shape(keys)[0]),
-            fn_output_signature=specs,
-            parallel_iterations=os.cpu_count(),
-        )
+        return forward(x, member, others, keys[sample], block_index)
+
+    # Only for its structure: what is not returned is not computed.
+    example = one(tf.constant(0))
+    specs = keras.tree.map_structure(
+        lambda leaf: tf.TensorSpec(leaf.shape, leaf.dtype), example
+    )
+    return tf.map_fn(
+        one,
+        tf.range(tf.shape(keys)[0]),
+        fn_output_signature=specs,
+        parallel_iterations=os.cpu_count(),
+    )
 
 
 def _take(x, rows):

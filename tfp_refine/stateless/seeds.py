@@ -23,6 +23,18 @@ def key(seed, *path):
     return ((int(words[0]) << 32) + int(words[1])) % _MODULUS
 
 
+def fresh_keys(count):
+    """Draws keys of random streams, others in each run of a graph.
+
+    Args:
+        count: Integer.
+
+    Returns:
+        keys: int64, `[count]`.
+    """
+    return tf.random.uniform([count], maxval=_MODULUS, dtype=tf.int64)
+
+
 def check(seed):
     """Returns `seed`, or a fresh one for `None`.
 

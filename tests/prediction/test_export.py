@@ -1,0 +1,192 @@
+"""SavedModels that draw, in this process and in one without this package."""
+
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfp_refine as tfr
+from tests.support import linear_gaussian
+from tests.support import replicas
+
+CASES = {name: c for name, c in replicas.cases().items() if name != "keras"}
+
+
+def model_of(name):
+    make, inputs = CASES[name]
+    model = keras.Sequential([keras.Input(inputs.shape[1:]), make()])
+    if inputs.dtype == np.int64:
+        model = keras.Sequential(
+            [keras.Input(inputs.shape[1:], dtype="int64"), make()]
+        )
+    return model, inputs
+
+
+def serve(path, x):
+    served = tf.saved_model.load(str(path))  # its variables live as long
+    return np.array(served.serve(x))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_exported_draws_are_those_of_predict(name, tmp_path):
+    model, x = model_of(name)
+    tfr.prediction.export(model, tmp_path / "draws", num_samples=3, seed=5)
+    expected = tfr.predict(model, x, num_samples=3, seed=5)
+    np.testing.assert_array_equal(serve(tmp_path / "draws", x), expected)
+    # Another number of examples.
+    np.testing.assert_array_equal(
+        serve(tmp_path / "draws", x[:2]),
+        tfr.predict(model, x[:2], num_samples=3, seed=5),
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_model_exported_at_its_means_is_the_model_at_its_means(
+    name, tmp_path
+):
+    model, x = model_of(name)
+    with tfr.layers.mean_weights():
+        expected = np.array(model(x, training=False))
+        model.export(tmp_path / "means", verbose=False)
+    np.testing.assert_array_equal(serve(tmp_path / "means", x), expected)
+
+
+def test_a_model_that_keras_exports_draws_at_each_call(tmp_path):
+    model, x = model_of("flipout")
+    model.export(tmp_path / "model", verbose=False)
+    served = tf.saved_model.load(str(tmp_path / "model"))
+    assert np.any(np.array(served.serve(x)) != np.array(served.serve(x)))
+
+
+def test_without_a_seed_each_call_has_draws_of_its_own(tmp_path):
+    model, x = model_of("reparameterization")
+    tfr.prediction.export(model, tmp_path / "draws", num_samples=500)
+    served = tf.saved_model.load(str(tmp_path / "draws"))
+    first, second = np.array(served.serve(x)), np.array(served.serve(x))
+    assert np.all(np.any(first != second, axis=(1, 2)))
+    draws = np.concatenate([first, second])
+    with tfr.layers.mean_weights():
+        mean = np.array(model(x))
+    # Six standard errors of each of 16 means.
+    errors = draws.std(axis=0) / np.sqrt(len(draws))
+    assert np.max(np.abs(draws.mean(axis=0) - mean) / errors) < 6.0
+
+
+def test_named_inputs_and_several_outputs_keep_their_names(tmp_path, rng):
+    inputs = {name: keras.Input((2,), name=name) for name in ("a", "b")}
+    both = keras.layers.Concatenate()(list(inputs.values()))
+    options = {"num_train_examples": 10}
+    outputs = {
+        "mean": tfr.layers.DenseFlipout(1, **options)(both),
+        "scale": tfr.layers.DenseFlipout(2, **options)(both),
+    }
+    model = keras.Model(inputs, outputs)
+    x = {n: rng.normal(size=(4, 2)).astype(np.float32) for n in inputs}
+    tfr.prediction.export(model, tmp_path / "draws", num_samples=2, seed=1)
+    expected = tfr.predict(model, x, num_samples=2, seed=1)
+    served = tf.saved_model.load(str(tmp_path / "draws"))
+    draws = served.serve({n: tf.constant(v) for n, v in x.items()})
+    for name, value in expected.items():
+        np.testing.assert_array_equal(draws[name], value)
+
+
+def test_an_ensemble_is_exported_with_all_its_members(tmp_path):
+    problem = linear_gaussian.LinearGaussian()
+    ensemble = linear_gaussian.refine(
+        problem.model(), problem.x, problem.y, num_members=3, steps=5
+    )
+    ensemble.export(tmp_path / "ensemble", seed=2)
+    np.testing.assert_array_equal(
+        serve(tmp_path / "ensemble", problem.x),
+        ensemble.predict(problem.x, seed=2),
+    )
+    tfr.prediction.export(ensemble, tmp_path / "seven", 7, seed=2)
+    np.testing.assert_array_equal(
+        serve(tmp_path / "seven", problem.x),
+        tfr.predict(ensemble, problem.x, 7, seed=2),
+    )
+
+
+def test_keras_serves_what_was_exported(tmp_path):
+    model, x = model_of("local")
+    tfr.prediction.export(model, tmp_path / "draws", num_samples=2, seed=1)
+    layer = keras.layers.TFSMLayer(
+        str(tmp_path / "draws"), call_endpoint="serve"
+    )
+    np.testing.assert_array_equal(layer(x), tfr.predict(model, x, 2, seed=1))
+
+
+@pytest.mark.slow
+def test_a_process_with_tensorflow_alone_serves_it(tmp_path):
+    model, x = model_of("convolution")
+    tfr.prediction.export(model, tmp_path / "draws", num_samples=2, seed=1)
+    np.save(tmp_path / "x.npy", x)
+    program = (
+        "import sys, numpy as np, tensorflow as tf; "
+        "served = tf.saved_model.load(sys.argv[1] + '/draws'); "
+        "x = np.load(sys.argv[1] + '/x.npy'); "
+        "np.save(sys.argv[1] + '/out.npy', served.serve(x)); "
+        "assert 'tfp_refine' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)
+    np.testing.assert_array_equal(
+        np.load(tmp_path / "out.npy"), tfr.predict(model, x, 2, seed=1)
+    )
+
+
+class Subclassed(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = tfr.layers.DenseFlipout(1, num_train_examples=10)
+
+    def call(self, inputs):
+        return self.dense(inputs)
+
+
+def test_a_subclassed_model_says_what_it_takes(tmp_path):
+    model, x = Subclassed(), np.ones((3, 2), np.float32)
+    with pytest.raises(ValueError, match="has no weights yet|not built"):
+        tfr.prediction.export(model, tmp_path / "draws")
+    model(x)
+    with pytest.raises(ValueError, match="give `input_signature`"):
+        tfr.prediction.export(model, tmp_path / "draws")
+    tfr.prediction.export(
+        model,
+        tmp_path / "draws",
+        num_samples=2,
+        seed=1,
+        input_signature=tf.TensorSpec((None, 2), "float32"),
+    )
+    np.testing.assert_array_equal(
+        serve(tmp_path / "draws", x), tfr.predict(model, x, 2, seed=1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_samples": 0}, "`num_samples` must be"),
+        ({"num_samples": 1.5}, "`num_samples` must be"),
+        ({"seed": -1}, "`seed` must not be negative"),
+        ({"seed": "one"}, "`seed` must be"),
+    ],
+)
+def test_bad_arguments_are_told(tmp_path, options, message):
+    model, _ = model_of("flipout")
+    with pytest.raises(ValueError, match=message):
+        tfr.prediction.export(model, tmp_path / "draws", **options)
+
+
+def test_what_is_neither_model_nor_ensemble_is_told(tmp_path):
+    with pytest.raises(ValueError, match="needs a keras.Model or an ensemble"):
+        tfr.prediction.export("model.keras", tmp_path)
+
+
+def test_a_path_that_cannot_be_written_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    model, _ = model_of("flipout")
+    with pytest.raises(ValueError, match="`path` must be a folder"):
+        tfr.prediction.export(model, tmp_path / "file", num_samples=2)

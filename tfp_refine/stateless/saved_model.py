@@ -1,0 +1,61 @@
+"""Draws of a model's outputs, as a SavedModel."""
+
+import pathlib
+
+import keras
+import tensorflow as tf
+
+from tfp_refine import arguments
+from tfp_refine.stateless import predictor
+from tfp_refine.stateless import seeds
+
+
+def export(path, forward, input_specs, params, others, num_samples, seed):
+    """Writes a SavedModel that draws outputs of a model.
+
+    Its endpoint `serve` (also `serving_default`) maps inputs `[B, ...]` (or
+    nested) to draws `[S, B, ...]` (or nested), as `Predictor`.
+
+    Args:
+        path: Folder.
+        forward: `Forward` of the model.
+        input_specs: `tf.TensorSpec` of the inputs (or nested).
+        params: As for `Predictor`.
+        others: As for `Predictor`.
+        num_samples: `S`, number of draws.
+        seed: Integer for the same draws in each call, those of a `Predictor`;
+            fresh ones in each call if `None`.
+
+    Raises:
+        ValueError: If an argument is invalid, or the folder cannot be written.
+    """
+    num_samples = arguments.positive_integer("num_samples", num_samples)
+    keys = None
+    if seed is not None:
+        seed = seeds.check(seed)
+        keys = [seeds.key(seed, sample) for sample in range(num_samples)]
+    params = () if params is None else tf.Variable(params, trainable=False)
+    others = [tf.Variable(value, trainable=False) for value in others]
+
+    def serve(x):
+        return predictor.draw(
+            forward,
+            x,
+            tf.nest.map_structure(tf.convert_to_tensor, params),
+            [tf.convert_to_tensor(value) for value in others],
+            seeds.fresh_keys(num_samples)
+            if keys is None
+            else tf.constant(keys, tf.int64),
+            tf.constant(0, tf.int64),
+        )
+
+    archive = keras.export.ExportArchive()
+    archive.add_endpoint("serve", serve, input_signature=[input_specs])
+    try:
+        pathlib.Path(path).mkdir(parents=True, exist_ok=True)
+        archive.write_out(str(path), verbose=False)
+    except (OSError, tf.errors.OpError) as error:
+        raise ValueError(
+            "`path` must be a folder that can be written. "
+            f"Received: path={str(path)!r} ({error})"
+        ) from error
