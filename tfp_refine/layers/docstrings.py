@@ -47,9 +47,9 @@ _MAP = {
     "filters": """\
         filters: Positive integer, number of output channels.""",
     "kernel_size": """\
-        kernel_size: Integer or {rank} integers, size of the window.""",
+        kernel_size: {integers}, size of the window.""",
     "strides": """\
-        strides: Integer or {rank} integers. Defaults to `1`.""",
+        strides: {integers}. Defaults to `1`.""",
     "padding": """\
         padding: {padding}. Defaults to `"valid"`.""",
     "output_padding": """\
@@ -61,7 +61,7 @@ _MAP = {
         data_format: `"channels_last"` or `"channels_first"`. Defaults to that
             of your Keras configuration.""",
     "dilation_rate": """\
-        dilation_rate: Integer or {rank} integers. Defaults to `1`.""",
+        dilation_rate: {integers}. Defaults to `1`.""",
     "groups": """\
         groups: Positive integer that divides input and output channels.
             Defaults to `1`.""",
@@ -72,11 +72,12 @@ _AXES = {1: "steps", 2: "height, width", 3: "depth, height, width"}
 def _conv(keras_layer, names):
     """Documents the arguments and shapes of a convolution."""
     rank = next(rank for rank in _AXES if f"{rank}D" in keras_layer.__name__)
+    integers = "Integer" if rank == 1 else f"Integer or {rank} integers"
     padding = '`"valid"` or `"same"`'
     if keras_layer.__name__ == "Conv1D":
         padding = '`"valid"`, `"same"` or `"causal"`'
     described = "\n".join(
-        _MAP[name].format(rank=rank, padding=padding) for name in names
+        _MAP[name].format(integers=integers, padding=padding) for name in names
     )
     shared = _SHARED
     if "depth_multiplier" in names:
