@@ -295,7 +295,7 @@ import pathlib
 import tfp_refine as tfr
 import keras
 flags.FLAGS(["x"])
-readme = pathlib.Path("README.md").read_text().splitlines()
+page = pathlib.Path("docs/results.md").read_text().splitlines()
 systems = compare_systems.SYSTEMS
 assert len({s.title for s in systems.values()}) == len(systems)
 order = list(systems)
@@ -311,7 +311,7 @@ for name, system in systems.items():
         found = tfr.laplace
     for part in system.where.removeprefix("keras.").split("."):
         found = getattr(found, part)
-    (row,) = [line for line in readme if f"`compare --methods={name}`" in line]
+    (row,) = [line for line in page if f"`compare --methods={name}`" in line]
     assert row.startswith(f"| {system.title} | `"), row
     assert f"{system.where}` |" in row, row
 """
