@@ -1,0 +1,103 @@
+"""What the pages of `docs/` say is true: their Python runs, names exist."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+import tfp_refine as tfr
+from tests.support import markdown_code
+
+PAGES = sorted((markdown_code.ROOT / "docs").glob("*.md"))
+# Whose trainings are examples, not measurements.
+SHORTENED = ("index", "which_method")
+# Run in a process of their own, as what they show warns.
+SESSIONS = ()
+
+
+def run(code, folder):
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(markdown_code.ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.stem)
+        for page in PAGES
+        if page.stem not in SESSIONS and markdown_code.python_blocks(page)
+    ],
+)
+def test_python_of_a_page_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = markdown_code.regression_names()
+    for code in markdown_code.python_blocks(page):
+        if page.stem in SHORTENED:
+            code = markdown_code.shortened(code)
+        exec(code, names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stem", SESSIONS)
+def test_errors_that_a_page_quotes_are_what_comes(stem, tmp_path):
+    page = markdown_code.ROOT / "docs" / f"{stem}.md"
+    process = run(
+        "import pathlib, warnings\n"
+        "warnings.simplefilter('ignore')\n"
+        "from tests.support import markdown_code\n"
+        f"markdown_code.run_session(pathlib.Path({str(page)!r}))\n",
+        tmp_path,
+    )
+    assert process.returncode == 0, process.stderr
+
+
+@pytest.mark.slow
+def test_scripts_of_the_pages_run(tmp_path):
+    scripts = [
+        block.code
+        for page in PAGES
+        for block in markdown_code.blocks(page)
+        if re.fullmatch(r'python title=".+\.py"', block.info)
+    ]
+    assert scripts
+    for script in scripts:
+        process = run(script, tmp_path)
+        assert process.returncode == 0, process.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_names_on_a_page_exist(page):
+    for path in re.findall(r"`tfr\.([A-Za-z0-9_.]+)", page.read_text()):
+        target = tfr
+        for part in path.split("."):
+            target = getattr(target, part)
+
+
+def test_a_quotation_needs_all_its_parts_in_order():
+    message = "ValueError: one\n  two three"
+    assert markdown_code.has_parts(message, "ValueError: one two")
+    assert markdown_code.has_parts(message, "ValueError: ... two three\n")
+    assert not markdown_code.has_parts(message, "TypeError: one")
+    assert not markdown_code.has_parts(message, "three ... one")
+
+
+def test_a_session_notices_errors_that_are_missing_or_others(tmp_path):
+    def session(code, quoted):
+        path = tmp_path / "page.md"
+        path.write_text(f"```python\n{code}\n```\n\n```text\n{quoted}\n```\n")
+        markdown_code.run_session(path)
+
+    session("int('a')", "ValueError: invalid literal")
+    with pytest.raises(AssertionError, match="no error"):
+        session("int('1')", "ValueError: invalid literal")
+    with pytest.raises(AssertionError, match="is not in"):
+        session("int('a')", "TypeError")
