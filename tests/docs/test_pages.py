@@ -14,7 +14,7 @@ PAGES = sorted((markdown_code.ROOT / "docs").glob("*.md"))
 # Whose trainings are examples, not measurements.
 SHORTENED = ("index", "which_method")
 # Run in a process of their own, as what they show warns.
-SESSIONS = ()
+SESSIONS = ("migration",)
 
 
 def run(code, folder):
