@@ -10,12 +10,17 @@ BIN := $(VENV)/bin
 # What `pip` has installed into $(VENV), made anew when setup.py changes.
 DEMO_STAMP := $(VENV)/.installed-demo
 TEST_STAMP := $(VENV)/.installed-test
+DOCS_STAMP := $(VENV)/.installed-docs
+
+# Says nothing of MkDocs 2, which setup.py leaves out.
+MKDOCS := NO_MKDOCS_2_WARNING=1 TF_CPP_MIN_LOG_LEVEL=3 \
+	$(BIN)/python -m mkdocs
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow lint format build-file bench clean
+.PHONY: help demo test test-slow lint format build-file bench docs docs-serve clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' \
@@ -47,8 +52,15 @@ bench: $(DEMO_STAMP) ## Run every script in benchmarks/
 		echo "$$script"; $(BIN)/python "$$script"; \
 	done
 
-clean: ## Delete the environment, caches and results of `make demo`
-	rm -rf $(VENV) build dist *.egg-info demo_output .pytest_cache .ruff_cache
+docs: $(DOCS_STAMP) ## Build the site with the documentation, into site/
+	$(MKDOCS) build --strict
+
+docs-serve: $(DOCS_STAMP) ## Show the site while the pages are written
+	$(MKDOCS) serve --strict
+
+clean: ## Delete the environment, caches, the site and results of `make demo`
+	rm -rf $(VENV) build dist *.egg-info demo_output site .pytest_cache \
+		.ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Debian ships `venv` without the wheels it needs to install pip: then the pip
@@ -68,4 +80,8 @@ $(DEMO_STAMP): setup.py | $(VENV)/.created
 
 $(TEST_STAMP): setup.py | $(VENV)/.created
 	$(BIN)/python -m pip install --quiet -e '.[tf,plot,test]'
+	@touch $(DEMO_STAMP) $(DOCS_STAMP) $@
+
+$(DOCS_STAMP): setup.py | $(VENV)/.created
+	$(BIN)/python -m pip install --quiet -e '.[tf,plot,docs]'
 	@touch $(DEMO_STAMP) $@

@@ -31,12 +31,21 @@ CORRUPTIONS = ["scikit-image", "opencv-python-headless", "pillow", *TFDS]
 PLOT = ["matplotlib"]
 TENSORBOARD = ["tensorboard"]
 NOTEBOOK = ["jupytext", "nbclient", "nbformat", "ipykernel", *PLOT]
+RUFF = "ruff>=0.17,<0.18"  # What `ruff format` accepts differs by release.
+DOCS = [
+    "mkdocs<2",  # Which has no plugins.
+    "mkdocs-material",
+    "mkdocstrings[python]",
+    "jupytext",  # Notebooks become pages.
+    RUFF,  # Breaks the lines of signatures.
+]
 TEST = [
     "pytest",
     "pytest-xdist",  # Tests run side by side.
-    "ruff>=0.17,<0.18",  # What `ruff format` accepts differs by release.
+    RUFF,
     "pre-commit",
     *CORRUPTIONS,
+    *DOCS,
     *NOTEBOOK,
     *TENSORBOARD,
 ]
@@ -65,6 +74,7 @@ setup(
         "plot": PLOT,
         "tensorboard": TENSORBOARD,
         "notebook": NOTEBOOK,
+        "docs": DOCS,
         "test": TEST,
     },
     classifiers=[

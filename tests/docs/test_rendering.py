@@ -1,0 +1,38 @@
+import importlib.util
+
+from tests.support import markdown_code
+
+TEXT = """\
+Does something.
+
+Call arguments:
+    inputs: Tensor, `[B, ...]`,
+        of numbers: any.
+    **kwargs: Others.
+
+Input shape:
+    other: `[B]`.
+"""
+
+
+def load(name):
+    """Imports a Python file of `docs/`, which is no package."""
+    spec = importlib.util.spec_from_file_location(
+        name, markdown_code.ROOT / "docs" / f"{name}.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_call_arguments_become_a_list_and_nothing_else_does():
+    assert load("rendering").list_call_arguments(TEXT) == TEXT.replace(
+        "    inputs: ", "    - `inputs`: "
+    ).replace("    **kwargs: ", "    - `**kwargs`: ")
+
+
+def test_notebooks_become_markdown_with_their_code():
+    text = load("pages").tutorials()["quickstart"]
+    assert text.startswith("# ")
+    assert "```python\n" in text
+    assert "jupytext" not in text
