@@ -1,5 +1,17 @@
 """Bayesian layers and posterior refinement for Keras 3 on TensorFlow."""
 
+import importlib.util as _importlib_util
+
+if _missing := [
+    name
+    for name in ("tensorflow", "keras", "tensorflow_probability", "tf_keras")
+    if _importlib_util.find_spec(name) is None
+]:
+    raise ImportError(
+        f"tfp_refine needs {', '.join(_missing)}, which its extra `tf` "
+        "installs: pip install 'tfp_refine[tf]'"
+    )
+
 import keras as _keras
 
 if _keras.backend.backend() != "tensorflow":

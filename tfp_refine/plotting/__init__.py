@@ -1,5 +1,10 @@
 """Figures of records; needs matplotlib, the extra `plot`."""
 
+import importlib.util as _importlib_util
+
+if _importlib_util.find_spec("matplotlib") is None:
+    raise ImportError("Plots need matplotlib: pip install 'tfp_refine[plot]'")
+
 from tfp_refine.plotting.attack_curves import attack_curves
 from tfp_refine.plotting.convergence import convergence
 from tfp_refine.plotting.densities import densities
