@@ -7,6 +7,7 @@ it and stops with it.
 """
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -29,6 +30,8 @@ def main(argv):
         )
     with local_cluster.LocalCluster(_NUM_WORKERS.value) as cluster:
         tf_config = cluster.tf_config("chief", 0)
+        # Ctrl-C reaches the program as well, which ends in its own time.
+        signal.signal(signal.SIGINT, lambda *_: None)
         try:
             done = subprocess.run(
                 command, env=os.environ | {"TF_CONFIG": tf_config}

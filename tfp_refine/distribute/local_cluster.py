@@ -67,6 +67,7 @@ class LocalCluster(contextlib.AbstractContextManager):
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             env=os.environ | {"TF_CONFIG": self.tf_config(job, index)},
+            start_new_session=True,  # Ctrl-C is for this process.
         )
 
     def kill(self, job, index):
