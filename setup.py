@@ -62,6 +62,7 @@ setup(
     ),
     long_description_content_type="text/markdown",
     author="The tfp_refine authors",
+    url="https://github.com/tfp-refine/tfp_refine",  # Notebooks link there.
     license="Apache-2.0",
     packages=find_packages(include=["tfp_refine", "tfp_refine.*"]),
     package_data={"tfp_refine.datasets": ["data/*"]},

@@ -11,6 +11,8 @@
 # %% [markdown]
 # # A Bayesian LeNet-5, refined
 #
+# [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/tfp-refine/tfp_refine/blob/main/colab/bayesian_cnn.ipynb)
+#
 # We train a convolutional network with a posterior for every weight, refine it
 # into an ensemble, and turn a digit until neither knows what it is. Images of 8 x
 # 8 pixels, which come with scikit-learn; set `DATASET = "mnist"` for larger ones
@@ -19,20 +21,21 @@
 # Methods: [Havasi et al., 2021](https://doi.org/10.3390/e23111475) (refinement),
 # [Wen et al., 2018](https://arxiv.org/abs/1803.04386) (Flipout),
 # [Louizos and Welling, 2017](https://arxiv.org/abs/1703.01961) (the turned digit).
+#
+# By the tfp_refine authors; [Apache License 2.0](https://www.apache.org/licenses/LICENSE-2.0).
 
 # %%
-# Only on Colab: install the package.
+# Only where the package is missing, as on Colab: install it.
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("tfp_refine") is None:
+    package = "tfp_refine[tf,tfds,plot]"
+    source = "git+https://github.com/tfp-refine/tfp_refine"
     subprocess.check_call(
-        [
-            sys.executable, "-m", "pip", "install", "-q",
-            "tfp_refine[tf,tfds,plot]",
-        ]
-    )  # fmt: skip
+        [sys.executable, "-m", "pip", "install", "-q", f"{package} @ {source}"]
+    )
 
 # %%
 import os

@@ -11,6 +11,8 @@
 # %% [markdown]
 # # Posteriors that start well
 #
+# [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/tfp-refine/tfp_refine/blob/main/colab/initialization.ipynb)
+#
 # Variational inference in a deep network often does not get off the ground: with
 # posteriors that start anywhere, the outputs are noise, and all that the
 # optimizer learns is to make everything noise. I-BLM starts each layer at the
@@ -20,16 +22,20 @@
 # I-BLM alone. About five minutes on a laptop's CPU.
 #
 # Method: [Rossi et al., 2019](https://arxiv.org/abs/1810.08083).
+#
+# By the tfp_refine authors; [Apache License 2.0](https://www.apache.org/licenses/LICENSE-2.0).
 
 # %%
-# Only on Colab: install the package.
+# Only where the package is missing, as on Colab: install it.
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("tfp_refine") is None:
+    package = "tfp_refine[tf,tfds,plot]"
+    source = "git+https://github.com/tfp-refine/tfp_refine"
     subprocess.check_call(
-        [sys.executable, "-m", "pip", "install", "-q", "tfp_refine[tf,plot]"]
+        [sys.executable, "-m", "pip", "install", "-q", f"{package} @ {source}"]
     )
 
 # %%

@@ -11,6 +11,8 @@
 # %% [markdown]
 # # A posterior for a network that is trained already
 #
+# [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/tfp-refine/tfp_refine/blob/main/colab/laplace_refinement.ipynb)
+#
 # A trained Keras classifier gets a posterior of its last layer in seconds, without
 # being trained again: Laplace's approximation. Where that Gaussian is a poor fit,
 # a short normalizing flow refines it, and the no-U-turn sampler tells how near the
@@ -19,16 +21,20 @@
 # About three minutes on a laptop's CPU.
 #
 # Method: [Kristiadi et al., 2022](https://arxiv.org/abs/2205.10041).
+#
+# By the tfp_refine authors; [Apache License 2.0](https://www.apache.org/licenses/LICENSE-2.0).
 
 # %%
-# Only on Colab: install the package.
+# Only where the package is missing, as on Colab: install it.
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("tfp_refine") is None:
+    package = "tfp_refine[tf,tfds,plot]"
+    source = "git+https://github.com/tfp-refine/tfp_refine"
     subprocess.check_call(
-        [sys.executable, "-m", "pip", "install", "-q", "tfp_refine[tf,plot]"]
+        [sys.executable, "-m", "pip", "install", "-q", f"{package} @ {source}"]
     )
 
 # %%

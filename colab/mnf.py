@@ -11,6 +11,8 @@
 # %% [markdown]
 # # Multiplicative normalizing flows
 #
+# [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/tfp-refine/tfp_refine/blob/main/colab/mnf.ipynb)
+#
 # A mean-field posterior takes all weights to be independent. A multiplicative
 # normalizing flow multiplies the weights of each input, or of each filter, by a
 # random number, and couples these numbers by a flow: the posterior is correlated
@@ -20,16 +22,20 @@
 # minutes on a laptop's CPU.
 #
 # Method: [Louizos and Welling, 2017](https://arxiv.org/abs/1703.01961).
+#
+# By the tfp_refine authors; [Apache License 2.0](https://www.apache.org/licenses/LICENSE-2.0).
 
 # %%
-# Only on Colab: install the package.
+# Only where the package is missing, as on Colab: install it.
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("tfp_refine") is None:
+    package = "tfp_refine[tf,tfds,plot]"
+    source = "git+https://github.com/tfp-refine/tfp_refine"
     subprocess.check_call(
-        [sys.executable, "-m", "pip", "install", "-q", "tfp_refine[tf,plot]"]
+        [sys.executable, "-m", "pip", "install", "-q", f"{package} @ {source}"]
     )
 
 # %%

@@ -11,21 +11,27 @@
 # %% [markdown]
 # # A Bayesian neural network, refined
 #
+# [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/tfp-refine/tfp_refine/blob/main/colab/quickstart.ipynb)
+#
 # We fit a small Bayesian network to a real regression set, the resistance of
 # sailing yachts, with mean-field variational inference, and refine it into an
 # ensemble with one callback. A few minutes on a laptop's CPU.
 #
 # Method: [Havasi et al., 2021](https://doi.org/10.3390/e23111475).
+#
+# By the tfp_refine authors; [Apache License 2.0](https://www.apache.org/licenses/LICENSE-2.0).
 
 # %%
-# Only on Colab: install the package.
+# Only where the package is missing, as on Colab: install it.
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("tfp_refine") is None:
+    package = "tfp_refine[tf,tfds,plot]"
+    source = "git+https://github.com/tfp-refine/tfp_refine"
     subprocess.check_call(
-        [sys.executable, "-m", "pip", "install", "-q", "tfp_refine[tf,plot]"]
+        [sys.executable, "-m", "pip", "install", "-q", f"{package} @ {source}"]
     )
 
 # %%
