@@ -4,18 +4,23 @@ Run `python -m tests.structure.build_file` in the repository's root to rewrite
 it, after adding a room or a test file or changing what one imports.
 
 A library of `BUILD` is a room (a direct sub-package of `tfp_refine`), a module
-directly in `tfp_refine`, or the root package (`__init__.py` alone). Its `deps`
-are the libraries that it imports, wherever in a file the import is.
+directly in `tfp_refine`, the root package (`__init__.py` alone), or a file that
+tests import. Its `deps` are the libraries that it imports, wherever in a file
+the import is; Bazel runs a test with these alone, without the root package.
 """
 
 import ast
 import pathlib
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = "tfp_refine"
+TESTS = "tests"
 COMMAND = "python -m tests.structure.build_file"
 
 _TEST_MAIN = "tests/structure/pytest_main.py"
+# What every test needs, whether it imports it or not.
+_TEST_SETTINGS = "test_settings"
 
 _HEADER = f"""\
 # Written by `{COMMAND}`, which reads the tree and
@@ -29,15 +34,17 @@ licenses(["notice"])
 
 exports_files(["LICENSE"])
 
-# What tests/structure and other tests of the repository itself read.
+# What tests of the repository itself read.
 filegroup(
     name = "repository",
     srcs = glob(
         ["**"],
         exclude = [
-            ".git/**",
-            ".venv/**",
+            "**/__pycache__/**",
+            ".pytest_cache/**",
+            ".ruff_cache/**",
             "bazel-*/**",
+            "demo_output/**",
         ],
     ),
 )
@@ -59,12 +66,23 @@ def find_libraries():
 
 def find_tests():
     """Returns the paths of the test files, sorted."""
-    return sorted((ROOT / "tests").rglob("test_*.py"))
+    return sorted((ROOT / TESTS).rglob("test_*.py"))
 
 
-def find_support():
-    """Returns the paths of the Python files in `tests` that hold no tests."""
-    return sorted(set((ROOT / "tests").rglob("*.py")) - set(find_tests()))
+def find_test_libraries():
+    """Maps the names of libraries for tests to their Python files.
+
+    One library is what every test needs: packages, what pytest reads by itself
+    and the main script. Each other file is a library of its own.
+    """
+    libraries = {_TEST_SETTINGS: []}
+    for path in sorted(set((ROOT / TESTS).rglob("*.py")) - set(find_tests())):
+        file = path.relative_to(ROOT).as_posix()
+        if path.name in ("__init__.py", "conftest.py") or file == _TEST_MAIN:
+            libraries[_TEST_SETTINGS].append(path)
+        else:
+            libraries[file.removesuffix(".py")] = [path]
+    return libraries
 
 
 def imported_libraries(source, libraries):
@@ -76,11 +94,18 @@ def imported_libraries(source, libraries):
 
     Returns:
         A set of names. A name imported from `tfp_refine` that is no library
-        counts as the root package's.
+        counts as the root package's. Text of programs and names of modules in
+        strings count as imports: tests run them.
 
     Raises:
         ValueError: If an import is relative.
     """
+    names = (_library_of(module, libraries) for module in _modules(source))
+    return {name for name in names if name}
+
+
+def _modules(source):
+    """Returns the names of the modules that Python source text uses."""
     modules = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -92,13 +117,31 @@ def imported_libraries(source, libraries):
                     f" {node.lineno}."
                 )
             modules += [f"{node.module}.{alias.name}" for alias in node.names]
-    imported = set()
-    for module in modules:
-        package, _, inside = module.partition(".")
-        if package == PACKAGE:
-            name = inside.partition(".")[0]
-            imported.add(name if name in libraries else PACKAGE)
-    return imported
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            modules += _modules_in_string(node.value)
+    return modules
+
+
+def _modules_in_string(text):
+    """Returns the modules that a string names, or its program imports."""
+    if text.startswith((f"{PACKAGE}.", f"{TESTS}.")) and " " not in text:
+        return [text]
+    if f"import {PACKAGE}" in text or f"from {PACKAGE}" in text:
+        try:
+            return _modules(textwrap.dedent(text))
+        except SyntaxError:  # Prose, or a part of an f-string.
+            return []
+    return []
+
+
+def _library_of(module, libraries):
+    """Returns the library that a module is in, or `None`."""
+    package, *inside = module.split(".")
+    if package == PACKAGE:
+        name = inside[0] if inside else None
+        return name if name in libraries else PACKAGE
+    name = "/".join([package, *inside[:2]])
+    return name if package == TESTS and name in libraries else None
 
 
 def dependencies(files, libraries):
@@ -113,27 +156,19 @@ def dependencies(files, libraries):
 
 def build_text():
     """Returns the text that `BUILD` should have, formatted as by buildifier."""
-    libraries = find_libraries()
+    rooms = find_libraries()
+    support = find_test_libraries()
+    libraries = rooms | support
     rules = [
         _library(name, dependencies(files, libraries))
-        for name, files in libraries.items()
+        for name, files in rooms.items()
     ]
-    support = find_support()
-    rules.append(
-        _rule(
-            "py_library",
-            name="test_support",
-            testonly=True,
-            srcs=[path.relative_to(ROOT).as_posix() for path in support],
-            data=["pyproject.toml"],
-            deps=_labels(dependencies(support, libraries)),
-        )
-    )
     rules += [
-        _test(
-            path.relative_to(ROOT), dependencies([path], libraries), libraries
-        )
-        for path in find_tests()
+        _test_library(name, files, dependencies(files, libraries))
+        for name, files in support.items()
+    ]
+    rules += [
+        _test(path, dependencies([path], libraries)) for path in find_tests()
     ]
     return "\n".join([_HEADER, *rules])
 
@@ -157,20 +192,36 @@ def _library(name, imported):
     )
 
 
-def _test(path, imported, libraries):
-    file = path.as_posix()
-    data = [":test_support"]
-    # A test outside a room's mirror image looks at the repository itself.
-    if path.parts[1] not in {*libraries, "support"}:
-        data = [":repository", *data]
+def _test_library(name, files, imported):
+    return _rule(
+        "py_library",
+        name=name,
+        testonly=True,
+        srcs=[path.relative_to(ROOT).as_posix() for path in files],
+        data=["pyproject.toml"] if name == _TEST_SETTINGS else None,
+        deps=_labels(imported - {name}),
+    )
+
+
+def _test(path, imported):
+    file = path.relative_to(ROOT).as_posix()
+    source = path.read_text(encoding="utf-8")
+    slow = "pytest.mark.slow" in source
+    reads_repository = (
+        "__file__" in source
+        or "README.md" in source
+        or "tests/structure/build_file" in imported
+    )
     return _rule(
         "py_test",
         name=file.removesuffix(".py"),
+        size="large" if slow else None,
         srcs=sorted([file, _TEST_MAIN]),
         args=[file],
-        data=data,
+        data=[":repository"] if reads_repository else None,
         main=_TEST_MAIN,
-        deps=_labels(imported),
+        tags=["slow"] if slow else None,
+        deps=_labels({_TEST_SETTINGS, *imported}),
     )
 
 

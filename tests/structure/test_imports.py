@@ -84,6 +84,12 @@ def files():
 
 
 @pytest.fixture(scope="module")
+def test_files():
+    """The libraries that only tests use."""
+    return build_file.find_test_libraries()
+
+
+@pytest.fixture(scope="module")
 def imports(files):
     """The libraries that each library imports, itself left out."""
     return {
@@ -97,19 +103,40 @@ def test_build_file_is_what_the_tree_gives():
     assert written == build_file.build_text(), REWRITE
 
 
-def test_every_library_has_one_rule_with_its_files_and_imports(files, imports):
+def test_every_library_has_one_rule_with_its_files_and_imports(
+    files, test_files, imports
+):
     libraries = rules("py_library")
-    support = libraries.pop("test_support")
     assert {
         name: attributes["srcs"] for name, attributes in libraries.items()
-    } == {name: posix(paths) for name, paths in files.items()}, REWRITE
-    assert {
-        name: dependencies(attributes) for name, attributes in libraries.items()
-    } == imports, REWRITE
-    assert support["srcs"] == posix(build_file.find_support()), REWRITE
+    } == {name: posix(paths) for name, paths in (files | test_files).items()}, (
+        REWRITE
+    )
+    assert {name: dependencies(libraries[name]) for name in files} == imports
 
 
-def test_every_test_file_has_one_rule_that_runs_it(files):
+def test_a_library_for_tests_has_what_it_imports(files, test_files):
+    libraries = rules("py_library")
+    assert {name: dependencies(libraries[name]) for name in test_files} == {
+        name: build_file.dependencies(paths, files | test_files) - {name}
+        for name, paths in test_files.items()
+    }, REWRITE
+    assert all(libraries[name]["testonly"] for name in test_files)
+
+
+def test_no_python_file_is_left_out_or_in_two_libraries(files, test_files):
+    sources = [
+        path for paths in (files | test_files).values() for path in paths
+    ] + build_file.find_tests()
+    tree = [
+        path
+        for folder in (build_file.PACKAGE, build_file.TESTS)
+        for path in (build_file.ROOT / folder).rglob("*.py")
+    ]
+    assert sorted(sources) == sorted(tree)
+
+
+def test_every_test_file_has_one_rule_that_runs_it(files, test_files):
     tests = rules("py_test")
     assert set(tests) == {
         path.removesuffix(".py") for path in posix(build_file.find_tests())
@@ -119,9 +146,10 @@ def test_every_test_file_has_one_rule_that_runs_it(files):
         source = (build_file.ROOT / path).read_text(encoding="utf-8")
         assert attributes["srcs"] == sorted([path, attributes["main"]])
         assert attributes["args"] == [path]
-        assert dependencies(attributes) == build_file.imported_libraries(
-            source, files
-        ), REWRITE
+        assert dependencies(attributes) == {
+            "test_settings",
+            *build_file.imported_libraries(source, files | test_files),
+        }, REWRITE
 
 
 def test_imports_have_no_cycle(imports):
@@ -151,11 +179,31 @@ def test_imports_point_down(imports):
         ("def f():\n    from tfp_refine import math", {"math"}),
         ("try:\n    import tfp_refine.math\nfinally:\n    pass", {"math"}),
         ("import math\nimport tfp_refine_extras.math", set()),
+        ("from tests.support import cases", {"tests/support/cases"}),
+        ("from tests.support.cases import f", {"tests/support/cases"}),
+        ("from tests.structure import other", set()),
     ],
 )
 def test_imports_are_found_wherever_they_stand(source, expected):
-    found = build_file.imported_libraries(source, {"math", "layers"})
-    assert found == expected
+    libraries = {"math", "layers", "tests/support/cases"}
+    assert build_file.imported_libraries(source, libraries) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("run('-m', 'tfp_refine.math')", {"math"}),
+        ("run('-m', f'tfp_refine.math.{name}')", {"math"}),
+        ("run('-m', 'tests.support.cases')", {"tests/support/cases"}),
+        ("code = 'from tfp_refine import math'", {"math"}),
+        ("code = ' import tfp_refine.math\\n f()'", {"math"}),
+        ("'Shows why import tfp_refine.math is slow.'", set()),
+        ("path = 'tfp_refine/math'", set()),
+    ],
+)
+def test_what_strings_have_run_counts_as_imported(source, expected):
+    libraries = {"math", "layers", "tests/support/cases"}
+    assert build_file.imported_libraries(source, libraries) == expected
 
 
 def test_a_relative_import_is_refused():
