@@ -4,6 +4,8 @@ PYTHON ?= python3
 DEMO_DIR ?= demo_output
 # Tests run in two processes; those of one file share what they set up.
 PYTEST_FLAGS ?= --numprocesses=2 --dist=loadfile
+BAZEL ?= bazel
+BAZEL_FLAGS ?= --test_tag_filters=-slow
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -20,7 +22,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow lint format build-file bench docs docs-serve clean
+.PHONY: help demo test test-slow lint format build-file bazel-test has-bazel \
+	bench docs docs-serve clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' \
@@ -47,6 +50,9 @@ format: $(TEST_STAMP) ## Format the code and fix what can be fixed
 build-file: $(TEST_STAMP) ## Rewrite BUILD from the tree and its imports
 	$(BIN)/python -m tests.structure.build_file
 
+bazel-test: has-bazel $(TEST_STAMP) ## Build all, run the quick tests with Bazel
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BAZEL) test $(BAZEL_FLAGS) //...
+
 bench: $(DEMO_STAMP) ## Run every script in benchmarks/
 	@set -e; for script in benchmarks/[!_]*.py; do \
 		echo "$$script"; $(BIN)/python "$$script"; \
@@ -62,6 +68,10 @@ clean: ## Delete the environment, caches, the site and results of `make demo`
 	rm -rf $(VENV) build dist *.egg-info demo_output site .pytest_cache \
 		.ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+has-bazel:
+	@command -v $(BAZEL) >/dev/null || { echo "bazel-test needs Bazel, but" \
+		"there is no '$(BAZEL)' on PATH. Try: make test" >&2; exit 1; }
 
 # Debian ships `venv` without the wheels it needs to install pip: then the pip
 # of $(PYTHON) does it.
