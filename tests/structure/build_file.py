@@ -19,8 +19,10 @@ TESTS = "tests"
 COMMAND = "python -m tests.structure.build_file"
 
 _TEST_MAIN = "tests/structure/pytest_main.py"
-# What every test needs, whether it imports it or not.
+# What every test needs, whether it imports it or not. Some file of the package
+# is in it: without one, a test would find a `tfp_refine` that is installed.
 _TEST_SETTINGS = "test_settings"
+_SOME_FILE = "version"
 
 _HEADER = f"""\
 # Written by `{COMMAND}`, which reads the tree and
@@ -157,15 +159,14 @@ def dependencies(files, libraries):
 def build_text():
     """Returns the text that `BUILD` should have, formatted as by buildifier."""
     rooms = find_libraries()
-    support = find_test_libraries()
-    libraries = rooms | support
+    libraries = rooms | find_test_libraries()
     rules = [
         _library(name, dependencies(files, libraries))
         for name, files in rooms.items()
     ]
     rules += [
         _test_library(name, files, dependencies(files, libraries))
-        for name, files in support.items()
+        for name, files in find_test_libraries().items()
     ]
     rules += [
         _test(path, dependencies([path], libraries)) for path in find_tests()
@@ -193,12 +194,16 @@ def _library(name, imported):
 
 
 def _test_library(name, files, imported):
+    data = None
+    if name == _TEST_SETTINGS:
+        data = ["pyproject.toml"]
+        imported = imported | {_SOME_FILE}
     return _rule(
         "py_library",
         name=name,
         testonly=True,
         srcs=[path.relative_to(ROOT).as_posix() for path in files],
-        data=["pyproject.toml"] if name == _TEST_SETTINGS else None,
+        data=data,
         deps=_labels(imported - {name}),
     )
 

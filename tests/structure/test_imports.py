@@ -1,9 +1,11 @@
 import ast
 import graphlib
+import sys
 
 import pytest
 
 from tests.structure import build_file
+from tests.structure import pytest_main
 
 LEVEL_0 = {"arguments", "datasets", "math", "plotting", "version"}
 LEVEL_1 = {
@@ -117,10 +119,15 @@ def test_every_library_has_one_rule_with_its_files_and_imports(
 
 def test_a_library_for_tests_has_what_it_imports(files, test_files):
     libraries = rules("py_library")
-    assert {name: dependencies(libraries[name]) for name in test_files} == {
+    expected = {
         name: build_file.dependencies(paths, files | test_files) - {name}
         for name, paths in test_files.items()
-    }, REWRITE
+    }
+    # Without a file of the package, Bazel's tests find one that is installed.
+    expected["test_settings"].add("version")
+    assert {
+        name: dependencies(libraries[name]) for name in test_files
+    } == expected, REWRITE
     assert all(libraries[name]["testonly"] for name in test_files)
 
 
@@ -209,3 +216,16 @@ def test_what_strings_have_run_counts_as_imported(source, expected):
 def test_a_relative_import_is_refused():
     with pytest.raises(ValueError, match="must be absolute.*line 2"):
         build_file.imported_libraries("\nfrom . import math", {"math"})
+
+
+def test_bazel_tests_do_not_find_an_editable_install(monkeypatch):
+    ours, other = (
+        type("Finder", (), {"__module__": f"__editable___{name}_0_1_finder"})
+        for name in ("tfp_refine", "tensorflow_probability")
+    )
+    finders = [*sys.meta_path, ours, other]
+    monkeypatch.setattr(sys, "meta_path", list(finders))
+    pytest_main.hide_editable_install()
+    assert ours not in sys.meta_path
+    assert other in sys.meta_path
+    assert sys.meta_path[0] is finders[0]
