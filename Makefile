@@ -5,7 +5,7 @@ DEMO_DIR ?= demo_output
 # Tests run in two processes; those of one file share what they set up.
 PYTEST_FLAGS ?= --numprocesses=2 --dist=loadfile
 BAZEL ?= bazel
-BAZEL_FLAGS ?= --test_tag_filters=-slow
+BAZEL_FLAGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -51,7 +51,8 @@ build-file: $(TEST_STAMP) ## Rewrite BUILD from the tree and its imports
 	$(BIN)/python -m tests.structure.build_file
 
 bazel-test: has-bazel $(TEST_STAMP) ## Build all, run the quick tests with Bazel
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BAZEL) test $(BAZEL_FLAGS) //...
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BAZEL) test \
+		--test_tag_filters=-slow $(BAZEL_FLAGS) //...
 
 bench: $(DEMO_STAMP) ## Run every script in benchmarks/
 	@set -e; for script in benchmarks/[!_]*.py; do \
