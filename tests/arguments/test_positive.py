@@ -12,7 +12,8 @@ def test_positive_numbers_become_floats(value):
 
 
 @pytest.mark.parametrize(
-    "value", [0, -1.0, float("nan"), float("inf"), "1", None, True, [1.0], 1j]
+    "value",
+    [0, -1.0, float("nan"), float("inf"), 10**400, "1", None, True, [1.0], 1j],
 )
 def test_other_values_are_named(value):
     with pytest.raises(ValueError, match="`scale` .*Received: scale="):

@@ -127,12 +127,14 @@ def _integer(name, value, least, wanted):
 
 def _number(name, value, wanted, is_allowed):
     """Checks a number; `is_allowed` must be false for NaN."""
-    if (
-        not isinstance(value, numbers.Real)
-        or isinstance(value, bool)
-        or not is_allowed(value)
-    ):
+    number = math.nan
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:  # an integer larger than any float
+            number = math.inf
+    if not is_allowed(number):
         raise ValueError(
             f"`{name}` must be {wanted}. Received: {name}={value!r}"
         )
-    return float(value)
+    return number
