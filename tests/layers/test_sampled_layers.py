@@ -296,3 +296,27 @@ def test_the_number_of_training_examples_must_be_known():
     layer(inputs_of(tfr.layers.GRUReparameterization))
     with pytest.raises(ValueError, match="does not know the number"):
         _ = layer.losses
+
+
+@every
+@pytest.mark.parametrize("size", [0, -1, 1.5, True, "", None, np.ones(2)])
+def test_sizes_are_positive_integers(kind, twin, size):
+    names = ["input_dim", "output_dim"] if is_embedding(kind) else ["units"]
+    for name in names:
+        arguments = dict.fromkeys(names, 3) | {name: size}
+        message = f"`{name}` must be a positive integer"
+        with pytest.raises(ValueError, match=message):
+            kind(**arguments)
+        with pytest.raises(ValueError, match=message):
+            kind(*arguments.values())
+
+
+@recurrent
+def test_inputs_of_another_shape_are_refused(kind, twin):
+    layer = make(kind)
+    for shape in ((), (4,), (4, 5), (4, 5, 2, 1)):
+        with pytest.raises(ValueError, match="expected ndim=3"):
+            layer(np.ones(shape, "float32"))
+    layer(inputs_of(kind))
+    with pytest.raises(ValueError, match="expected axis -1 .* have value 2"):
+        layer(np.ones((4, 5, 3), "float32"))

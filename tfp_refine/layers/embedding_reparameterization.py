@@ -46,6 +46,7 @@ class EmbeddingReparameterization(sampled_layer.SampledLayer):
 
     keras_layer = keras.layers.Embedding
     parts = (("embeddings", "_embeddings"),)
+    sizes = ("input_dim", "output_dim")
 
     def fan_in(self, part):
         del part

@@ -14,6 +14,7 @@ class RecurrentLayer(sampled_layer.SampledLayer):
         ("recurrent", "recurrent_kernel"),
         ("bias", "bias"),
     )
+    sizes = ("units",)
 
     def owner(self):
         return self.layer.cell
@@ -26,6 +27,9 @@ class RecurrentLayer(sampled_layer.SampledLayer):
     def build(self, inputs_shape, initial_state_shape=None):
         del initial_state_shape
         super().build(inputs_shape)
+        self.input_spec = keras.layers.InputSpec(
+            ndim=3, axes={-1: inputs_shape[-1]}
+        )
 
     def call(
         self,

@@ -5,6 +5,7 @@ import functools
 
 import keras
 
+from tfp_refine import arguments
 from tfp_refine import regularizers
 from tfp_refine.layers import mean_weights
 from tfp_refine.layers import posterior_layer
@@ -17,12 +18,14 @@ class SampledLayer(posterior_layer.PosteriorLayer):
 
     A subclass names its deterministic twin, `keras_layer`, whose variables are
     the posteriors' means, and in `parts` the beginnings of the names of their
-    arguments, with the names of the variables.
+    arguments, with the names of the variables. `sizes` are the names of the
+    first arguments, which are positive integers.
     """
 
     draws_weights = True
     keras_layer = None
     parts = ()
+    sizes = ()
 
     def __init__(
         self,
@@ -45,6 +48,10 @@ class SampledLayer(posterior_layer.PosteriorLayer):
             dtype=dtype,
             trainable=trainable,
         )
+        given = dict(zip(self.sizes, args, strict=False)) | kwargs
+        for size in self.sizes:
+            if size in given:
+                arguments.positive_integer(size, given[size])
         for part, _ in self.parts:
             argument = f"{part}_regularizer"
             self.set_posterior(
@@ -59,6 +66,7 @@ class SampledLayer(posterior_layer.PosteriorLayer):
             *args, name="deterministic", dtype=self.dtype_policy, **kwargs
         )
         self.supports_masking = self.layer.supports_masking
+        self.input_spec = self.layer.input_spec
 
     def owner(self):
         """Returns the layer that has the variables."""
