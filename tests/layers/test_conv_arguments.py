@@ -153,10 +153,16 @@ def test_inputs_of_another_rank_or_number_of_channels_are_refused(make_layer):
 def test_images_smaller_than_the_window_are_refused(make_layer):
     if make_layer is layers.Conv2DTransposeFlipout:
         return
-    with pytest.raises(ValueError, match="would be zero or negative.*Received"):
-        conv_layers.make(make_layer)(
-            np.ones([1] + [2] * conv_layers.rank(make_layer) + [3])
-        )
+    rank, layer = conv_layers.rank(make_layer), conv_layers.make(make_layer)
+    message = "would be zero or negative.*Received"
+    with pytest.raises(ValueError, match=message):
+        layer(np.ones([1] + [2] * rank + [3]))
+    # Built already: else TensorFlow would crash.
+    layer = conv_layers.make(make_layer)
+    layer(np.ones([1] + [3] * rank + [3]))
+    for size in (0, 2):
+        with pytest.raises(ValueError, match=message):
+            layer(np.ones([1] + [size] * rank + [3]))
 
 
 @conv_layers.every_layer

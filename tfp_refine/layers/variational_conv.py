@@ -77,6 +77,11 @@ class ConvolutionalLayer(variational_layer.VariationalLayer):
             f"{type(self).__name__} must implement `kernel_channels`"
         )
 
+    def _call(self, inputs, sample, sample_outputs):
+        # Refuses what is smaller than the window, also once it is built.
+        self.compute_output_shape(inputs.shape)
+        return super()._call(inputs, sample, sample_outputs)
+
     def broadcast_bias(self, bias):
         if self.channel_axis == -1:
             return bias
