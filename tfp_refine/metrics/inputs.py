@@ -1,5 +1,6 @@
 """Checks what enters a metric and brings it to one shape, in float64."""
 
+import numpy as np
 from keras import ops
 
 from tfp_refine.math import gaussian
@@ -19,9 +20,17 @@ def as_array(name, value):
         tensor: Finite float64 tensor, `[...]`.
 
     Raises:
-        ValueError: If a value is NaN or infinite, or there are none.
+        ValueError: If a value is no number, NaN or infinite, or there are none.
     """
-    tensor = ops.convert_to_tensor(value, dtype="float64")
+    try:
+        if np.iscomplexobj(value):  # would lose what is imaginary
+            raise TypeError("complex numbers")
+        tensor = ops.convert_to_tensor(value, dtype="float64")
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"`{name}` must be an array of numbers. Received: "
+            f"{type(value).__name__} ({error})"
+        ) from error
     if 0 in tensor.shape:
         raise ValueError(
             f"`{name}` must not be empty. Received: shape {tuple(tensor.shape)}"
