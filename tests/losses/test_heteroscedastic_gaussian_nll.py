@@ -1,3 +1,5 @@
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -125,11 +127,18 @@ def test_outputs_without_an_axis_of_targets_are_rejected():
         make()(np.zeros(4), np.zeros(8))
 
 
-def test_unknown_noise_is_rejected():
-    with pytest.raises(
-        ValueError, match="`noise` must be one of .*'softplus_scale'.*'exp'"
-    ):
-        losses.HeteroscedasticGaussianNLL("exp")
+def test_outputs_without_any_axis_are_rejected():
+    with pytest.raises(ValueError, match=r"even number.*shape=\(\)"):
+        make()(np.zeros(()), np.zeros(()))
+
+
+@pytest.mark.parametrize("noise", ["exp", [], {}, None])
+def test_unknown_noise_is_rejected(noise):
+    message = (
+        f"`noise` must be one of .*'softplus_scale'.*{re.escape(repr(noise))}"
+    )
+    with pytest.raises(ValueError, match=message):
+        losses.HeteroscedasticGaussianNLL(noise)
 
 
 @pytest.mark.parametrize("noise", KINDS)

@@ -4,6 +4,7 @@ import math
 
 import keras
 
+from tfp_refine import arguments
 from tfp_refine.losses import gaussian_loss
 from tfp_refine.math import softplus
 
@@ -45,16 +46,11 @@ class HeteroscedasticGaussianNLL(gaussian_loss.GaussianLoss):
         **kwargs,
     ):
         super().__init__(name=name, **kwargs)
-        if noise not in _SCALES:
-            raise ValueError(
-                f"`noise` must be one of {sorted(_SCALES)}. "
-                f"Received: noise={noise!r}"
-            )
-        self.noise = noise
+        self.noise = arguments.one_of("noise", noise, sorted(_SCALES))
 
     def loc_and_scale(self, outputs):
         outputs = keras.ops.convert_to_tensor(outputs)
-        if outputs.shape[-1] % 2:
+        if len(outputs.shape) == 0 or outputs.shape[-1] % 2:
             raise ValueError(
                 "The model must output a mean and a raw noise value for each "
                 "target, so an even number of values on the last axis. "
