@@ -40,7 +40,7 @@ def test_the_seed_fixes_the_pixels(images):
     assert np.any(one != other)
 
 
-@pytest.mark.parametrize("fraction", [-0.1, 1.1, float("nan")])
+@pytest.mark.parametrize("fraction", [-0.1, 1.1, float("nan"), "x", None])
 def test_a_fraction_that_is_no_probability_is_refused(images, fraction):
     with pytest.raises(ValueError, match=r"`fraction` must be in \[0, 1\]"):
         datasets.flip_pixels(images, fraction)

@@ -1,5 +1,7 @@
 """Images with some pixels inverted."""
 
+import numbers
+
 import numpy as np
 
 from tfp_refine.datasets import pixels
@@ -26,9 +28,9 @@ def flip_pixels(
           figure 5
     """
     images = pixels.check_pixels(images, channels=())
-    if not 0.0 <= fraction <= 1.0:
+    if not isinstance(fraction, numbers.Real) or not 0.0 <= fraction <= 1.0:
         raise ValueError(
-            f"`fraction` must be in [0, 1]. Received: fraction={fraction}"
+            f"`fraction` must be in [0, 1]. Received: fraction={fraction!r}"
         )
     rng = np.random.default_rng(seed)
     inverted = rng.random((*images.shape[:3], 1)) < fraction
