@@ -240,3 +240,10 @@ def test_the_default_rank_fits_every_matrix(num_inputs, units, rank):
     assert kernel.untransformed_rows.shape == (num_inputs, rank)
     assert kernel.untransformed_columns.shape == (units, rank)
     assert bias.untransformed_columns.shape == (units, 1)
+
+
+@pytest.mark.parametrize("seed", ["", "1", 1.5, True, -1, [], {}])
+def test_a_wrong_seed_is_refused(seed):
+    with pytest.raises(ValueError, match="`seed` must be an integer, not neg"):
+        layers.KTiedPosterior(seed=seed)
+    assert layers.KTiedPosterior(seed=None).seed is None

@@ -270,3 +270,10 @@ def test_the_default_rank_fits_every_tensor():
     kernel, bias = layer.variational_weights
     assert kernel.factor.shape == (5, 4, 3)
     assert bias.factor.shape == (3, 3)
+
+
+@pytest.mark.parametrize("seed", ["", "1", 1.5, True, -1, [], {}])
+def test_a_wrong_seed_is_refused(seed):
+    with pytest.raises(ValueError, match="`seed` must be an integer, not neg"):
+        layers.LowRankPosterior(seed=seed)
+    assert layers.LowRankPosterior(seed=None).seed is None

@@ -46,6 +46,8 @@ class KTiedPosterior(posterior_family.PosteriorFamily):
             self.rank = arguments.positive_integer("rank", rank)
         self.initial_scale = arguments.positive("initial_scale", initial_scale)
         self.seed = seed
+        if seed is not None:
+            self.seed = arguments.not_negative_integer("seed", seed)
 
     def build(self, add_weight, name, loc, unit_axes=(-1,)):
         num_columns = math.prod(loc.shape[axis] for axis in unit_axes)
