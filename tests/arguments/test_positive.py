@@ -33,6 +33,20 @@ def test_other_values_are_no_positive_integers(value):
         arguments.positive_integer("steps", value)
 
 
+@pytest.mark.parametrize("values", [[], (3,), [np.int64(3), 4], range(1, 3)])
+def test_positive_integers_become_a_tuple(values):
+    checked = arguments.positive_integers("hidden", values)
+    assert checked == tuple(values)
+    assert all(type(value) is int for value in checked)
+
+
+@pytest.mark.parametrize("values", [3, None, "34", (0,), [1.0], [[2]], (True,)])
+def test_other_values_hold_no_positive_integers(values):
+    message = "`hidden` must hold positive integers. Received: hidden="
+    with pytest.raises(ValueError, match=message):
+        arguments.positive_integers("hidden", values)
+
+
 @pytest.mark.parametrize("value", [0, 1, np.int32(7), np.uint8(0), 10**12])
 def test_integers_that_are_not_negative_become_ints(value):
     checked = arguments.not_negative_integer("num_flows", value)

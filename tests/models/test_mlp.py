@@ -150,7 +150,27 @@ def test_it_survives_a_round_trip(tmp_path):
         np.testing.assert_array_equal(loaded(x), model(x))
 
 
-@pytest.mark.parametrize("hidden", [(0,), (4, -1), (2.5,), ("4",)])
-def test_widths_must_be_positive_integers(hidden):
-    with pytest.raises(ValueError, match="must be a positive integer"):
-        models.MLP((3,), hidden=hidden)
+@pytest.mark.parametrize(
+    "sizes", [(0,), (4, -1), (2.5,), ("4",), (None,), 3, None, "ab"]
+)
+@pytest.mark.parametrize("name", ["hidden", "input_shape"])
+def test_sizes_must_be_positive_integers(name, sizes):
+    with pytest.raises(ValueError, match=f"`{name}` must hold positive int"):
+        models.MLP(**{"input_shape": (3,), name: sizes})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("outputs", 0, "a positive integer"),
+        ("outputs", None, "a positive integer"),
+        ("noise_scale", 0.0, "a positive finite number"),
+        ("noise_scale", True, "a positive finite number"),
+        ("seed", "1", "a non-negative integer or None"),
+        ("seed", (1, 2), "a non-negative integer or None"),
+        ("seed", 1.5, "a non-negative integer or None"),
+    ],
+)
+def test_other_arguments_are_refused_by_their_names(name, value, message):
+    with pytest.raises(ValueError, match=f"`{name}` must be {message}"):
+        models.MLP((3,), **{name: value})

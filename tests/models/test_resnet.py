@@ -290,7 +290,7 @@ def test_resnet20_takes_the_arguments_of_resnet():
         ({"variational": "partial"}, "`variational` .*'partial'"),
         ({"variational": None}, "`variational` must be one of .*None"),
         ({"variational": False}, "`variational` must be one of .*False"),
-        ({"num_classes": 0}, "must be a positive integer"),
+        ({"num_classes": 0}, "`num_classes` must be a positive integer"),
         ({"l2": -1.0}, "l2"),
     ],
 )

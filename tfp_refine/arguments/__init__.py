@@ -7,6 +7,7 @@ from tfp_refine.arguments.positive import not_negative
 from tfp_refine.arguments.positive import not_negative_integer
 from tfp_refine.arguments.positive import positive
 from tfp_refine.arguments.positive import positive_integer
+from tfp_refine.arguments.positive import positive_integers
 from tfp_refine.arguments.positive import proportion
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "one_of",
     "positive",
     "positive_integer",
+    "positive_integers",
     "proportion",
 ]

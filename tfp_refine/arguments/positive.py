@@ -97,6 +97,27 @@ def not_negative_integer(name, value):
     return _integer(name, value, 0, "an integer, not negative")
 
 
+def positive_integers(name, values):
+    """Checks that an argument holds positive integers.
+
+    Args:
+        name: Name of the argument, for the error.
+        values: What came.
+
+    Returns:
+        values: As a tuple of ints, perhaps an empty one.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    try:
+        return tuple(positive_integer(name, value) for value in values)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"`{name}` must hold positive integers. Received: {name}={values!r}"
+        ) from error
+
+
 def finite(name, value):
     """Checks that an argument is a finite number.
 

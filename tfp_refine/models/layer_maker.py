@@ -16,10 +16,14 @@ class LayerMaker:
         seed: Integer, or `None` for fresh seeds. The initial weights and the
             noise of each layer come from streams of their own, which differ
             for different seeds.
+
+    Raises:
+        ValueError: If `seed` is neither an integer, zero or positive, nor
+            `None`.
     """
 
     def __init__(self, seed=None):
-        self._seed = seed
+        self._seed = None if seed is None else stateless.seeds.check(seed)
         self._count = 0
 
     def __call__(self, layer, *args, **arguments):

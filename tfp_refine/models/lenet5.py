@@ -65,10 +65,12 @@ def LeNet5(  # Named as a class, as models are in keras.applications.
         - [Louizos and Welling, 2017](https://arxiv.org/abs/1703.01961)
     """
     input_shape = arguments.image_shape("input_shape", input_shape)
+    num_classes = arguments.positive_integer("num_classes", num_classes)
+    widths = arguments.positive_integers("widths", widths)
     if len(widths) < 3:
         raise ValueError(
             "`widths` must hold the filters of two or more convolutions and "
-            f"the units of a dense layer. Received: widths={tuple(widths)}"
+            f"the units of a dense layer. Received: widths={widths}"
         )
     make = layer_maker.LayerMaker(seed)
     layer_arguments.setdefault("kernel_initializer", "he_normal")

@@ -2,6 +2,7 @@
 
 import keras
 
+from tfp_refine import arguments
 from tfp_refine import layers
 from tfp_refine.models import layer_maker
 
@@ -41,7 +42,8 @@ def MLP(  # Named as a class, as models are in keras.applications.
             `[B, outputs]`, or to `[B, 2 * outputs]` with `noise_scale`.
 
     Raises:
-        ValueError: If `hidden` does not hold positive integers.
+        ValueError: If an argument is invalid, such as `hidden` that does not
+            hold positive integers.
 
     Example:
 
@@ -50,7 +52,11 @@ def MLP(  # Named as a class, as models are in keras.applications.
     model.compile(loss=tfp_refine.losses.HeteroscedasticGaussianNLL())
     ```
     """
-    input_shape = tuple(input_shape)
+    input_shape = arguments.positive_integers("input_shape", input_shape)
+    hidden = arguments.positive_integers("hidden", hidden)
+    outputs = arguments.positive_integer("outputs", outputs)
+    if noise_scale is not None:
+        noise_scale = arguments.positive("noise_scale", noise_scale)
     inputs = keras.Input(input_shape, name="inputs")
     x = inputs
     if len(input_shape) > 1:

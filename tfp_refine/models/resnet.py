@@ -87,6 +87,7 @@ def ResNet(  # Named as a class, as models are in keras.applications.
             f"`variational` must be one of {VARIATIONAL}. "
             f"Received: variational={variational!r}"
         )
+    num_classes = arguments.positive_integer("num_classes", num_classes)
     depth = arguments.positive_integer("depth", depth)
     num_blocks, left = divmod(depth - 2, 6)
     if left or num_blocks < 1:
