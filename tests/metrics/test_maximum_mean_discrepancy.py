@@ -152,7 +152,8 @@ def test_tensors_and_lists_are_read_in_float64(reference, samples):
 
 
 @pytest.mark.parametrize(
-    "bandwidth", [0.0, -1.0, np.nan, np.inf, "median", "Paper", "", [1.0]]
+    "bandwidth",
+    [0.0, -1.0, np.nan, np.inf, "median", "Paper", "", [1.0], np.ones(2)],
 )
 def test_a_bandwidth_that_is_none_is_rejected(reference, samples, bandwidth):
     with pytest.raises(ValueError, match="`bandwidth` must be None, 'paper'"):

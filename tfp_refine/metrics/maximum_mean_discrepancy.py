@@ -43,7 +43,7 @@ def mmd(reference, samples, bandwidth=None):
     reference, samples = _as_samples(reference, samples)
     if bandwidth is None:
         bandwidth = np.median(distance.pdist(reference))
-    elif bandwidth == "paper":
+    elif isinstance(bandwidth, str) and bandwidth == "paper":
         first = (each[:_PAPER_SAMPLES] for each in (reference, samples))
         bandwidth = np.median(distance.pdist(np.concatenate([*first])))
     if not isinstance(bandwidth, numbers.Real) or not 0.0 < bandwidth < np.inf:
