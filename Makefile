@@ -37,7 +37,7 @@ test: lint ## Check the style and run all but the slow tests
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not slow"
 
 test-slow: lint ## Check the style and run every test
-	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+	TFP_REFINE_CASES=many $(BIN)/python -m pytest $(PYTEST_FLAGS)
 
 lint: $(TEST_STAMP) ## Check the style
 	$(BIN)/ruff check .
@@ -66,8 +66,8 @@ docs-serve: $(DOCS_STAMP) ## Show the site while the pages are written
 	$(MKDOCS) serve --strict
 
 clean: ## Delete the environment, caches, the site and results of `make demo`
-	rm -rf $(VENV) build dist *.egg-info demo_output site .pytest_cache \
-		.ruff_cache
+	rm -rf $(VENV) build dist *.egg-info demo_output site \
+		.hypothesis .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 has-bazel:

@@ -42,6 +42,7 @@ DOCS = [
 TEST = [
     "pytest",
     "pytest-xdist",  # Tests run side by side.
+    "hypothesis",  # Draws what tests/properties tries.
     RUFF,
     "pre-commit",
     *CORRUPTIONS,

@@ -1,0 +1,1 @@
+"""Properties that hold for whatever arguments, tried on drawn ones."""
