@@ -117,3 +117,12 @@ def test_dataset_that_is_not_batched_is_told_so():
 def test_inputs_are_arrays():
     with pytest.raises(ValueError, match="Received: a tf.data.Dataset"):
         arrays.inputs(tf.data.Dataset.from_tensors(np.ones((4, 3))))
+
+
+@pytest.mark.parametrize("empty", [(), [], {}])
+def test_structures_without_inputs_are_refused(empty):
+    for x, y in ((empty, np.ones(3)), (np.ones(3), empty)):
+        with pytest.raises(ValueError, match="`(x|y)` must not be empty"):
+            arrays.examples(x, y)
+    with pytest.raises(ValueError, match="`x` must not be empty"):
+        arrays.inputs(empty)

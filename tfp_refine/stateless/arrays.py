@@ -147,6 +147,10 @@ def _read(dataset):
 
 def _tensors(name, value):
     # Lists are nested structures of inputs to Keras, never arrays.
+    if not keras.tree.flatten(value):
+        raise ValueError(
+            f"`{name}` must not be empty. Received: {name}={value!r}"
+        )
     return keras.tree.map_structure(lambda leaf: _tensor(name, leaf), value)
 
 
