@@ -168,3 +168,10 @@ def test_inputs_of_another_width_or_rank_are_refused():
     layer(np.ones([2, 4], "float32"))
     with pytest.raises(ValueError, match="expected axis -1 .* have value 4"):
         layer(np.ones([2, 5], "float32"))
+
+
+def test_inputs_without_features_are_refused():
+    for posterior in ("k_tied", "mean_field"):
+        layer = layers.DenseFlipout(2, kernel_posterior=posterior)
+        with pytest.raises(ValueError, match="known size above 0.*4, 0"):
+            layer(np.ones((4, 0), "float32"))

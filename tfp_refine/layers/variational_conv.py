@@ -47,9 +47,10 @@ class ConvolutionalLayer(variational_layer.VariationalLayer):
 
     def build(self, input_shape):
         channels = input_shape[self.channel_axis]
-        if channels is None:
+        if not channels:
             raise ValueError(
-                "The channel axis of the inputs must have a known size. "
+                "The channel axis of the inputs must have a known size above "
+                "0. "
                 f"Received: input_shape={tuple(input_shape)}"
             )
         output_shape = self.compute_output_shape(input_shape)

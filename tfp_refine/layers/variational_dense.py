@@ -18,9 +18,9 @@ class VariationalDense(variational_layer.VariationalLayer):
 
     def build(self, input_shape):
         input_dim = input_shape[-1]
-        if input_dim is None:
+        if not input_dim:
             raise ValueError(
-                "The last axis of the inputs must have a known size. "
+                "The last axis of the inputs must have a known size above 0. "
                 f"Received: input_shape={tuple(input_shape)}"
             )
         self.add_variational_weight("kernel", (input_dim, self.units))
