@@ -156,6 +156,13 @@ def test_layers_without_a_kernel_are_refused():
         chain(concrete(keras.layers.ReLU()))
 
 
+def test_convolutions_with_their_channels_first_are_refused():
+    convolution = keras.layers.Conv2D(3, 2, data_format="channels_first")
+    layer = concrete(convolution)
+    with pytest.raises(ValueError, match="must have its channels last"):
+        layer.build((None, 2, 5, 5))
+
+
 @pytest.mark.parametrize("learned", [True, False])
 def test_a_shared_layer_pays_once_for_its_weights(learned):
     layer = tfr.layers.ConcreteDropout(

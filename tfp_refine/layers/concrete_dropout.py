@@ -29,7 +29,7 @@ class ConcreteDropout(
 
     Args:
         layer: Dense layer or convolution, whose inputs are dropped: features,
-            or for a convolution whole channels.
+            or for a convolution whole channels, which must be the last axis.
         initial_rate: Rate at the start, in (0, 1). Defaults to `0.1`.
         prior_scale: `s`, standard deviation of the weights' prior.
         temperature: Of the relaxation. Defaults to `0.1`.
@@ -39,7 +39,8 @@ class ConcreteDropout(
         **kwargs: Arguments of `keras.layers.Layer`.
 
     Raises:
-        ValueError: If an argument is invalid, or the layer has no kernel.
+        ValueError: If an argument is invalid, or the layer has no kernel
+            or its channels first.
 
     Call arguments:
         inputs: Tensor, `[B, ..., K]`.
@@ -91,6 +92,11 @@ class ConcreteDropout(
             raise ValueError(
                 "`layer` must be a dense layer or a convolution, with a "
                 f"kernel. Received: a {type(self.layer).__name__}"
+            )
+        if getattr(self.layer, "data_format", None) == "channels_first":
+            raise ValueError(
+                "The convolution in `layer` must have its channels last. "
+                "Received: data_format='channels_first'"
             )
         odds = self.initial_rate / (1.0 - self.initial_rate)
         self._logit = self.add_weight(

@@ -47,7 +47,8 @@ class RefinedEnsemble:
             auxiliary variables: `elbo_conditioned [M, K]` and
             `elbo_aux [M, K]`, bounds before and after its optimization;
             `cost [M, K]`, the running `sum_k log q(a_k) - log p(a_k)`;
-            `kept [M, K]`, whether the optimization raised the bound.
+            `kept [M, K]`, whether the optimization was kept: with
+            `keep_better`, whether it raised the bound.
             `trace_step [T]`, `trace_elbo [M, T]`: bounds estimated from
             minibatches on the way. Bounds and costs are in nats, for the whole
             training set.
