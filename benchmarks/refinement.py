@@ -24,6 +24,7 @@ from _timing import side_by_side
 import tfp_refine as tfr
 from tfp_refine.datasets import batches
 from tfp_refine.refinement import engine as engine_lib
+from tfp_refine.refinement import places
 from tfp_refine.refinement import problem as problem_lib
 from tfp_refine.refinement import progress as progress_lib
 from tfp_refine.refinement import settings as settings_lib
@@ -157,7 +158,11 @@ def _member_steps(make, batch_size):
     }
     for mapping in _MAPPINGS:
         engine = engine_lib.Engine(
-            problem, options, _IMAGE_MEMBERS, mapping == "vectorized"
+            problem,
+            options,
+            _IMAGE_MEMBERS,
+            mapping == "vectorized",
+            places.Here((problem.others, problem.data)),
         )
         functions[mapping] = functools.partial(refine, engine)
     seconds = side_by_side(functions, rounds=3)
