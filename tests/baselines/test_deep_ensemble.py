@@ -52,6 +52,7 @@ def train(model, data, **options):
 
 
 @pytest.mark.parametrize("batch_norm", [False, True])
+@pytest.mark.slow
 def test_a_member_on_whole_batches_is_trained_as_by_keras(data, batch_norm):
     starts = []
 

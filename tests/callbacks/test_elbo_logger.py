@@ -69,6 +69,7 @@ def test_the_bound_is_a_bound_whatever_the_factor_on_the_kl(problem):
     )
 
 
+@pytest.mark.slow
 def test_it_estimates_what_the_library_computes(problem):
     model = compiled(problem)
     history = fit(model, problem, batch_size=len(problem.x))

@@ -115,6 +115,7 @@ def test_repetitions_differ(finished):
         assert first["rmse"] != second["rmse"]
 
 
+@pytest.mark.slow
 def test_nothing_is_made_anew_and_systems_are_added(finished):
     directory, _ = finished
     before = {

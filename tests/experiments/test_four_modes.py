@@ -58,6 +58,7 @@ def test_bounds_are_in_order():
     assert elbo_aux + 5 * error < elbo_ref < four_modes.log_evidence()
 
 
+@pytest.mark.slow
 def test_script_writes_record_and_plot(tmp_path):
     command = experiment_command.Command(
         "four_modes", "--num_members=5", "--steps=5"

@@ -37,6 +37,7 @@ def finished(tmp_path_factory):
     return directory, process.stdout
 
 
+@pytest.mark.slow
 def test_record_and_table_hold_every_method(finished):
     directory, output = finished
     record = experiment_command.results(directory)
@@ -49,6 +50,7 @@ def test_record_and_table_hold_every_method(finished):
         assert text in output
 
 
+@pytest.mark.slow
 def test_metrics_are_those_of_the_saved_ensemble_on_test_images(finished):
     directory, _ = finished
     record = experiment_command.results(directory)
@@ -95,6 +97,7 @@ def test_multiplicative_flows_are_trained(tmp_path):
     assert metrics["mutual_information"] > 0.0
 
 
+@pytest.mark.slow
 def test_elbo_is_of_the_whole_training_set(finished):
     directory, _ = finished
     found = experiment_command.results(directory)["metrics"]
@@ -110,6 +113,7 @@ def test_elbo_is_of_the_whole_training_set(finished):
     assert "elbo" not in found["map"]
 
 
+@pytest.mark.slow
 def test_history_counts_steps(finished):
     directory, _ = finished
     results = experiment_command.results(directory)["results"]
@@ -120,6 +124,7 @@ def test_history_counts_steps(finished):
     assert accuracy[-1] > accuracy[0]
 
 
+@pytest.mark.slow
 def test_shifts_are_evaluated(finished):
     directory, _ = finished
     results = experiment_command.results(directory)["results"]
@@ -132,6 +137,7 @@ def test_shifts_are_evaluated(finished):
     assert shifts[0]["accuracy"] > shifts[1]["accuracy"] + 0.2
 
 
+@pytest.mark.slow
 def test_plots_and_logs_are_written(finished):
     directory, _ = finished
     for name in (
@@ -226,6 +232,7 @@ def test_wrong_flags_are_explained_before_any_work(stop, flags, message):
     assert re.search(message, stop(*flags), re.DOTALL)
 
 
+@pytest.mark.slow
 def test_an_output_folder_of_other_flags_is_refused(finished):
     directory, _ = finished
     process = COMMAND.run(f"--output_dir={directory}", "--seed=1")
@@ -289,6 +296,7 @@ def test_defaults_are_written_down(experiment, tmp_path):
         experiment("--train_steps=5000", "--batch_size=143")
 
 
+@pytest.mark.slow
 def test_an_evaluation_can_be_added_without_another_training(
     finished, tmp_path
 ):

@@ -21,6 +21,7 @@ COMMAND = experiment_command.Command(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_several_priors_make_one_table_and_its_plots(tmp_path):
     process = COMMAND.run(
         f"--output_dir={tmp_path}", "--regularizer=gaussian,collapsed_mean",

@@ -32,6 +32,7 @@ def finished(tmp_path_factory):
     return directory, process.stdout
 
 
+@pytest.mark.slow
 def test_each_method_has_a_curve_of_each_split(finished):
     directory, output = finished
     contents = experiment_command.results(directory)
@@ -50,6 +51,7 @@ def test_each_method_has_a_curve_of_each_split(finished):
         assert (directory / f"{name}.png").stat().st_size > 10000
 
 
+@pytest.mark.slow
 def test_a_linear_start_predicts_before_any_training(finished):
     results = experiment_command.results(finished[0])["results"]
     curves = results["curves"]
@@ -186,6 +188,7 @@ def test_runs_that_diverged_are_told_and_left_out():
     assert "in 1 of 1 cases" in table
 
 
+@pytest.mark.slow
 def test_dropout_pays_for_the_weights_of_the_bound():
     code = """
 from absl import flags

@@ -39,6 +39,7 @@ def finished(tmp_path_factory):
     return directory, process.stdout
 
 
+@pytest.mark.slow
 def test_each_system_is_evaluated(finished):
     directory, output = finished
     results = experiment_command.results(directory)["results"]["comparison"]
@@ -66,6 +67,7 @@ def test_each_system_is_evaluated(finished):
     assert "raise --nuts_warmup" in output  # with 20 samples
 
 
+@pytest.mark.slow
 def test_distances_are_least_for_the_reference_itself(finished):
     results = experiment_command.results(finished[0])["results"]["comparison"]
     mmd = {name: r["mmd"] for name, r in results.items() if "mmd" in r}

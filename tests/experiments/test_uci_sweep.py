@@ -29,6 +29,7 @@ def finished(tmp_path_factory):
     return directory, process.stdout
 
 
+@pytest.mark.slow
 def test_each_setting_has_its_record_and_a_row_of_the_table(finished):
     directory, output = finished
     summary = experiment_command.results(directory / "comparison")
@@ -62,6 +63,7 @@ def test_a_single_setting_of_the_sweep_gives_the_same_numbers(
     assert one == other["metrics"]
 
 
+@pytest.mark.slow
 def test_what_is_there_is_not_run_again(finished):
     directory, _ = finished
     before = experiment_command.results(directory / NAMES[0])["wall_seconds"]

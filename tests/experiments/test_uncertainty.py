@@ -26,6 +26,7 @@ def finished(tmp_path_factory):
     return directory, process.stdout
 
 
+@pytest.mark.slow
 def test_each_task_has_a_record_a_table_and_a_figure(finished):
     directory, output = finished
     results = experiment_command.results(directory)["results"]
@@ -39,6 +40,7 @@ def test_each_task_has_a_record_a_table_and_a_figure(finished):
         assert text in output
 
 
+@pytest.mark.slow
 def test_unseen_images_are_of_classes_that_are_not_trained_on(finished):
     results = experiment_command.results(finished[0])["results"]["unseen"]
     for result in results.values():
@@ -53,6 +55,7 @@ def test_unseen_images_are_of_classes_that_are_not_trained_on(finished):
         assert 0.0 <= result["auroc"] <= 1.0
 
 
+@pytest.mark.slow
 def test_attacks_hurt(finished):
     results = experiment_command.results(finished[0])["results"]
     for result in results["attack"].values():
@@ -62,6 +65,7 @@ def test_attacks_hurt(finished):
         assert curve["mll"][1] < curve["mll"][0]
 
 
+@pytest.mark.slow
 def test_a_network_without_posteriors_remembers_random_labels(finished):
     results = experiment_command.results(finished[0])["results"]
     result = results["random_labels"]["map"]
@@ -74,6 +78,7 @@ def test_a_network_without_posteriors_remembers_random_labels(finished):
     assert result["train_accuracy"] == result["curve"]["train_accuracy"][-1]
 
 
+@pytest.mark.slow
 def test_the_cubic_has_the_known_noise_at_least(finished):
     results = experiment_command.results(finished[0])["results"]["cubic"]
     for method, result in results.items():

@@ -117,7 +117,14 @@ def test_outputs_have_the_moments_of_the_weights(rng, hessian):
     )
 
 
-@pytest.mark.parametrize("hessian", ["full", "kron", "diag"])
+@pytest.mark.parametrize(
+    "hessian",
+    [
+        "full",
+        pytest.param("kron", marks=pytest.mark.slow),
+        pytest.param("diag", marks=pytest.mark.slow),
+    ],
+)
 def test_linearized_and_weight_draws_agree(rng, hessian):
     model, x, y = trained_models.classifier(rng)
     posterior = fit(model, x[:5], y[:5], hessian)

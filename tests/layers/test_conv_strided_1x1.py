@@ -200,6 +200,7 @@ def test_no_strided_1x1_convolution_is_in_the_graph_of_a_training_step(
     assert any("BackpropFilter" in operation for operation in found)
 
 
+@pytest.mark.slow
 def test_odd_batches_do_not_corrupt_memory():
     # In a process of its own: without the detour it dies in most runs.
     script = """

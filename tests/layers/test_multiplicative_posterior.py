@@ -230,6 +230,7 @@ def test_the_average_is_the_bound_of_the_exact_divergence():
         )
 
 
+@pytest.mark.slow
 def test_training_r_makes_the_bound_tighter_and_changing_it_looser():
     layer = single_weight()
     before = multiplicative_bound.Bound(layer, 2.0)

@@ -41,6 +41,7 @@ def expected(laplace):
 
 
 @pytest.mark.parametrize("last", [25, 50], ids=["warm_up", "samples"])
+@pytest.mark.slow
 def test_they_end_with_the_same_samples(
     laplace, expected, tmp_path, monkeypatch, last
 ):

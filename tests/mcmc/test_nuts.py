@@ -127,6 +127,7 @@ def test_a_gaussian_posterior_is_sampled_well(regression_samples):
     assert 1 <= regression_samples.mean_leapfrogs <= 15
 
 
+@pytest.mark.slow
 def test_logistic_posterior_matches_a_grid(logistic, logistic_samples):
     laplace, x, y = logistic
     samples = logistic_samples
@@ -141,6 +142,7 @@ def test_logistic_posterior_matches_a_grid(logistic, logistic_samples):
     assert_moment(((samples.theta - mean) / stddev) ** 2, samples, 1.0)
 
 
+@pytest.mark.slow
 def test_probabilities_are_those_of_the_grid(logistic, logistic_samples):
     _, x, y = logistic
     grid = trained_models.LogisticGrid(
@@ -197,6 +199,7 @@ def test_prior_precision_takes_the_place_of_that_of_laplace(regression):
     assert_moment((samples.theta - mean) ** 2, samples, variance)
 
 
+@pytest.mark.slow
 def test_all_layers_are_sampled(regression, rng):
     """The same Gaussian, as all layers of a model with one layer."""
     model = regression.network.model

@@ -185,6 +185,7 @@ def test_a_file_of_it_loads(x, tmp_path):
             np.testing.assert_array_equal(loaded(x), converted(x))
 
 
+@pytest.mark.slow
 def test_training_with_learned_rates_lowers_the_loss(x):
     converted = convert(sequential(), learn_rate=True)
     converted.compile(

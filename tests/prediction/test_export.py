@@ -43,17 +43,6 @@ def test_exported_draws_are_those_of_predict(name, tmp_path):
     )
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_model_exported_at_its_means_is_the_model_at_its_means(
-    name, tmp_path
-):
-    model, x = model_of(name)
-    with tfr.layers.mean_weights():
-        expected = np.array(model(x, training=False))
-        model.export(tmp_path / "means", verbose=False)
-    np.testing.assert_array_equal(serve(tmp_path / "means", x), expected)
-
-
 def test_a_model_that_keras_exports_draws_at_each_call(tmp_path):
     model, x = model_of("flipout")
     model.export(tmp_path / "model", verbose=False)

@@ -1,5 +1,4 @@
 import gc
-import importlib
 import weakref
 
 import keras
@@ -10,9 +9,7 @@ import tfp_refine
 from tests.support import layer_case
 from tests.support import statistics
 from tfp_refine import layers
-
-# The package's attribute of this name is the function.
-predict_module = importlib.import_module("tfp_refine.prediction.predict")
+from tfp_refine.prediction import compilation
 
 
 def make_model(make_layer=layers.DenseReparameterization):
@@ -168,18 +165,18 @@ def test_it_compiles_once_a_mode(x):
 
 def test_a_model_that_is_gone_leaves_nothing_behind(x):
     gc.collect()
-    before = len(predict_module._PREDICTORS)
+    before = len(compilation._PREDICTORS)
     model = make_model()
     model.compile("sgd", "mse")
     model.fit(x, x[:, :2], verbose=0)
     tfp_refine.predict(model, x, 2)
     tfp_refine.predict(model, x, 2, sample=False)
-    assert len(predict_module._PREDICTORS) == before + 1
+    assert len(compilation._PREDICTORS) == before + 1
     reference = weakref.ref(model)
     del model
     gc.collect()
     assert reference() is None
-    assert len(predict_module._PREDICTORS) == before
+    assert len(compilation._PREDICTORS) == before
 
 
 def test_a_subclassed_model_must_be_built_first(x):

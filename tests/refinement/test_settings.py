@@ -66,7 +66,7 @@ def test_execution_computes_no_more_members_than_there_are(
     mapping, members_per_batch, expected
 ):
     execution = settings_lib.Execution.check(mapping, members_per_batch, 5)
-    assert execution == (mapping, expected)
+    assert execution == (mapping, expected, None)
     assert type(execution.members_per_batch) is int
 
 
