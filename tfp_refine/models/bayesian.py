@@ -7,7 +7,9 @@ import keras
 from tfp_refine import arguments
 from tfp_refine import initializers
 from tfp_refine import layers as layers_lib
+from tfp_refine import regularizers
 from tfp_refine import stateless
+from tfp_refine.models import cloning
 
 # By class of a deterministic layer, what each estimator makes of it: the first,
 # if it does not have what was asked for.
@@ -205,11 +207,12 @@ def to_deterministic(model, *, seed=None):
                 )
             return None
         config = layer.get_config()
-        for name in (
-            *_OF_POSTERIORS,
-            *_posteriors(type(layer)),
-            *_regularizers(config),  # of the prior
-        ):
+        priors = [
+            name
+            for name in _regularizers(config)
+            if regularizers.is_kl(regularizers.get(config[name]))
+        ]
+        for name in (*_OF_POSTERIORS, *_posteriors(type(layer)), *priors):
             del config[name]
         if not isinstance(layer, layers_lib.RecurrentLayer):
             del config["seed"]  # recurrent layers of Keras have one too
@@ -285,21 +288,13 @@ def _copy(model, convert):
     copies = {}
 
     def copy(layer):
+        if not isinstance(layer, keras.layers.Layer):
+            return cloning.copy_layer(layer)
         new = convert(layer, len(copies))
-        if new is None:
-            # A function of Python cannot be copied, and has no weights.
-            is_function = isinstance(layer, keras.layers.Lambda)
-            new = (
-                layer
-                if is_function
-                else type(layer).from_config(layer.get_config())
-            )
-        copies[layer] = new
-        return new
+        copies[layer] = cloning.copy_layer(layer) if new is None else new
+        return copies[layer]
 
-    converted = keras.models.clone_model(
-        model, clone_function=copy, recursive=True
-    )
+    converted = cloning.clone(model, copy, recursive=True)
     for old, new in copies.items():
         if type(old) is type(new) and old is not new:
             new.set_weights(old.get_weights())
@@ -309,4 +304,6 @@ def _copy(model, convert):
 def _is_worth_a_warning(layer):
     if isinstance(layer, _NORMALIZATIONS):
         return False  # point estimates, as usual
-    return bool(layer.weights) or isinstance(layer, keras.layers.Lambda)
+    is_custom = not type(layer).__module__.startswith(("keras.", "tfp_refine."))
+    is_function = isinstance(layer, keras.layers.Lambda)
+    return bool(layer.weights) or is_custom or is_function

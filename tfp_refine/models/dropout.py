@@ -9,6 +9,7 @@ from tfp_refine import arguments
 from tfp_refine import layers
 from tfp_refine import regularizers
 from tfp_refine import stateless
+from tfp_refine.models import cloning
 
 
 def to_mc_dropout(
@@ -74,9 +75,9 @@ def to_mc_dropout(
     if isinstance(model, keras.Sequential):  # which has no `call_function`
         (x,), (y,) = model.inputs, model.outputs
         functional = keras.Model(x, y, name=model.name)
-    converted = keras.models.clone_model(
+    converted = cloning.clone(
         functional,
-        clone_function=conversion.learn if learn_rate else conversion.decay,
+        conversion.learn if learn_rate else conversion.decay,
         call_function=None if learn_rate else conversion.call,
     )
     for layer in model.layers:
@@ -125,15 +126,16 @@ class _Conversion:
 
     def decay(self, layer):
         """Copies a layer, with the decay that its prior stands for."""
+        if layer not in self._weighted:
+            return cloning.copy_layer(layer)
         config = layer.get_config()
-        if layer in self._weighted:
-            # Keras divides what it keeps by `1 - rate`: the weights of the
-            # paper are its kernels divided by that.
-            keep = 1.0 if layer in self._undropped else 1.0 - self._rate
-            decay = 0.5 / self._num_train_examples / self._scale(layer) ** 2
-            kernel = f"{_prefix(layer)}_regularizer"
-            config[kernel] = keras.regularizers.L2(decay / keep)
-            config["bias_regularizer"] = keras.regularizers.L2(decay)
+        # Keras divides what it keeps by `1 - rate`: the weights of the
+        # paper are its kernels divided by that.
+        keep = 1.0 if layer in self._undropped else 1.0 - self._rate
+        decay = 0.5 / self._num_train_examples / self._scale(layer) ** 2
+        kernel = f"{_prefix(layer)}_regularizer"
+        config[kernel] = keras.regularizers.L2(decay / keep)
+        config["bias_regularizer"] = keras.regularizers.L2(decay)
         return type(layer).from_config(config)
 
     def call(self, layer, *args, **kwargs):
@@ -153,9 +155,9 @@ class _Conversion:
 
     def learn(self, layer):
         """Copies a layer, into one that drops its inputs at a learned rate."""
-        config = layer.get_config()
         if layer not in self._weighted:
-            return type(layer).from_config(config)
+            return cloning.copy_layer(layer)
+        config = layer.get_config()
         # The wrapper has the divergence.
         config |= {
             f"{_prefix(layer)}_regularizer": None,

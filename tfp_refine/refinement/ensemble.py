@@ -181,7 +181,8 @@ class RefinedEnsemble:
         stateless.saved_model.export(
             path,
             self._forward,
-            _tensor_specs(self._input_specs),
+            stateless.saved_model.input_specs(self._model)
+            or _tensor_specs(self._input_specs),
             self._params,
             self._others,
             self.num_members if num_samples is None else num_samples,
@@ -330,7 +331,7 @@ class RefinedEnsemble:
             ) from error
         if not clone.built or len(clone.weights) != len(model.weights):
             clone(_zeros(self._input_specs))
-        if _shares_priors(model):
+        if _is_more_than_its_config(model):
             clone = _copy_through_file(model, classes)
         if model.compiled:
             optimizer = type(model.optimizer).from_config(
@@ -341,12 +342,12 @@ class RefinedEnsemble:
         return clone
 
 
-def _shares_priors(model):
-    """Tells whether layers share a prior, which only a file keeps shared."""
+def _is_more_than_its_config(model):
+    """Tells whether only a file keeps all: shared priors, preprocessing."""
     return any(
         getattr(weight.regularizer, "shared", False)
         for weight in stateless.variational_weights(model)
-    )
+    ) or any(hasattr(layer, "adapt") for layer in model._flatten_layers())
 
 
 def _copy_through_file(model, custom_objects):

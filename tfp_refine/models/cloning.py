@@ -1,0 +1,71 @@
+"""Copies of Keras models, layer by layer."""
+
+import contextlib
+
+import keras
+
+
+def clone(model, clone_function, **options):
+    """Copies a model as `keras.models.clone_model` does, uncompiled.
+
+    Args:
+        model: Functional or Sequential `keras.Model`.
+        clone_function: Function of a layer, or of an operation that stands
+            between layers, to what takes its place.
+        **options: Others of `keras.models.clone_model`.
+
+    Returns:
+        model: The copy, whose loss and optimizer are not those of the model.
+    """
+    with _uncompiled(model):
+        return keras.models.clone_model(
+            model, clone_function=clone_function, **options
+        )
+
+
+@contextlib.contextmanager
+def _uncompiled(model):
+    """Hides losses and optimizers, which need not be of use to the copy."""
+    compiled = [
+        layer
+        for layer in model._flatten_layers()
+        if isinstance(layer, keras.Model) and layer.compiled
+    ]
+    for layer in compiled:
+        layer.compiled = False
+    try:
+        yield
+    finally:
+        for layer in compiled:
+            layer.compiled = True
+
+
+def copy_layer(layer):
+    """Copies a layer, without its weights.
+
+    What has nothing to train is taken itself: operations between layers,
+    functions of Python, which cannot be copied, and preprocessing, whose state
+    is not all in its weights.
+
+    Args:
+        layer: Layer or operation.
+
+    Returns:
+        layer: The copy.
+
+    Raises:
+        ValueError: If the layer does not say how it was made.
+    """
+    if (
+        not isinstance(layer, keras.layers.Layer)
+        or isinstance(layer, keras.layers.Lambda)
+        or hasattr(layer, "adapt")
+    ):
+        return layer
+    try:
+        return type(layer).from_config(layer.get_config())
+    except (NotImplementedError, TypeError) as error:
+        raise ValueError(
+            f"Layer '{layer.name}', a {type(layer).__name__}, cannot be copied:"
+            f" it must implement `get_config` and `from_config` ({error})"
+        ) from error
