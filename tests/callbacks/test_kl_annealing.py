@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import tfp_refine as tfr
 from tfp_refine import callbacks
@@ -50,6 +51,32 @@ def test_each_batch_may_have_one_of_its_own():
     annealing = callbacks.KLAnnealing(lambda time: time, frequency="batch")
     fit(model(), [annealing, recorder], epochs=2)
     np.testing.assert_allclose(recorder.found, np.arange(8) / 4.0)
+
+
+@pytest.mark.filterwarnings("ignore:Your input ran out of data:UserWarning")
+def test_batches_of_data_of_unknown_size_are_counted_in_the_first_epoch():
+    x = np.ones((20, 2), np.float32)
+    data = tf.data.Dataset.from_tensor_slices((x, x[:, :1])).batch(5)
+    data = data.filter(lambda x, y: True)
+    recorder = Recorder()
+    annealing = callbacks.KLAnnealing(lambda time: time, frequency="batch")
+    model().fit(
+        data,
+        epochs=3,
+        verbose=0,
+        shuffle=False,
+        callbacks=[annealing, recorder],
+    )
+    np.testing.assert_allclose(
+        recorder.found, [0.0] * 4 + list(np.arange(4, 12) / 4.0)
+    )
+
+
+@pytest.mark.parametrize("value", [None, "one", [1.0, 2.0]])
+def test_what_is_no_factor_is_told(value):
+    annealing = callbacks.KLAnnealing(lambda _: value)
+    with pytest.raises(ValueError, match="`schedule` must return a number"):
+        fit(model(), [annealing])
 
 
 def test_a_fit_that_goes_on_continues_the_schedule():

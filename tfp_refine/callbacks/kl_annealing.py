@@ -17,7 +17,9 @@ class KLAnnealing(keras.callbacks.Callback):
         schedule: Function of the time, in epochs from 0, that returns the
             factor: not negative. `linear_warmup` makes one.
         frequency: "epoch", or "batch": at the start of each, or of each
-            execution of several steps.
+            execution of several steps. Data that do not tell how many batches
+            they have are counted in the first epoch, all of which has one
+            factor.
 
     Raises:
         ValueError: If an argument is invalid; in training, if the schedule
@@ -45,22 +47,34 @@ class KLAnnealing(keras.callbacks.Callback):
             "frequency", frequency, ("epoch", "batch")
         )
         self._epoch, self._kl_scale = 0, None
+        self._batches, self._batches_of_epoch = 0, None
 
     def on_epoch_begin(self, epoch, logs=None):
         self._epoch = epoch
         self._set(float(epoch))
 
     def on_train_batch_begin(self, batch, logs=None):
-        steps = self.params.get("steps")
+        steps = self.params.get("steps") or self._batches_of_epoch
         if self.frequency == "batch" and steps:
             self._set(self._epoch + batch / steps)
 
+    def on_train_batch_end(self, batch, logs=None):
+        self._batches = batch + 1
+
     def on_epoch_end(self, epoch, logs=None):
+        self._batches_of_epoch = self._batches
         if logs is not None:
             logs["kl_scale"] = self._kl_scale
 
     def _set(self, time):
-        kl_scale = float(self.schedule(time))
+        kl_scale = self.schedule(time)
+        try:
+            kl_scale = float(kl_scale)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                "`schedule` must return a number. "
+                f"Received: {kl_scale!r}, at time {time:g}"
+            ) from error
         layers.set_kl_scale(self.model, kl_scale)
         self._kl_scale = kl_scale
 
