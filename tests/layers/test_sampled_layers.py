@@ -320,3 +320,13 @@ def test_inputs_of_another_shape_are_refused(kind, twin):
     layer(inputs_of(kind))
     with pytest.raises(ValueError, match="expected axis -1 .* have value 2"):
         layer(np.ones((4, 5, 3), "float32"))
+
+
+@recurrent
+def test_sequences_without_steps_and_steps_without_features_are_told(
+    kind, twin
+):
+    with pytest.raises(ValueError, match="must have a feature"):
+        make(kind)(np.zeros((2, 3, 0), np.float32))
+    with pytest.raises(ValueError, match="A sequence must have a step"):
+        make(kind)(np.zeros((2, 0, 3), np.float32))

@@ -26,6 +26,11 @@ class RecurrentLayer(sampled_layer.SampledLayer):
 
     def build(self, inputs_shape, initial_state_shape=None):
         del initial_state_shape
+        if inputs_shape[-1] == 0:
+            raise ValueError(
+                "A step must have a feature. Received: shape="
+                f"{tuple(inputs_shape)}"
+            )
         super().build(inputs_shape)
         self.input_spec = keras.layers.InputSpec(
             ndim=3, axes={-1: inputs_shape[-1]}
@@ -39,6 +44,11 @@ class RecurrentLayer(sampled_layer.SampledLayer):
         training=None,
         initial_state=None,
     ):
+        if inputs.shape[1] == 0:
+            raise ValueError(
+                "A sequence must have a step. Received: shape="
+                f"{tuple(inputs.shape)}"
+            )
         return super().call(
             inputs,
             sample,
