@@ -170,8 +170,69 @@ def test_bad_arguments_are_told(tmp_path, options, message):
 
 
 def test_what_is_neither_model_nor_ensemble_is_told(tmp_path):
-    with pytest.raises(ValueError, match="needs a keras.Model or an ensemble"):
+    with pytest.raises(
+        ValueError, match="needs a keras.Model or a RefinedEnsemble"
+    ):
         tfr.prediction.export("model.keras", tmp_path)
+
+
+@pytest.mark.parametrize("path", [None, 3, ""])
+def test_what_is_no_path_is_told(path):
+    model, _ = model_of("flipout")
+    with pytest.raises(ValueError, match="`path` must be a folder"):
+        tfr.prediction.export(model, path, num_samples=2)
+
+
+def test_tables_of_layers_are_exported(tmp_path):
+    inputs = keras.Input((3,), dtype="int64")
+    numbers = keras.layers.IntegerLookup(vocabulary=[7, 8])(inputs)
+    hidden = tfr.layers.EmbeddingReparameterization(
+        3, 2, num_train_examples=10
+    )(numbers)
+    model = keras.Model(inputs, hidden)
+    x = np.array([[7, 8, 9], [8, 8, 7]])
+    tfr.prediction.export(model, tmp_path / "draws", num_samples=2, seed=1)
+    draws = serve(tmp_path / "draws", x)
+    expected = tfr.predict(model, x, num_samples=2, seed=1)
+    np.testing.assert_array_equal(draws, expected)
+
+
+def test_ensembles_of_networks_for_any_length_serve_any_length(tmp_path, rng):
+    inputs = keras.Input((None, 2))
+    options = {"num_train_examples": 6}
+    hidden = tfr.layers.GRUReparameterization(2, **options)(inputs)
+    model = keras.Model(inputs, tfr.layers.DenseFlipout(1, **options)(hidden))
+    model.compile("adam", tfr.losses.GaussianNLL(1.0))
+    x = rng.normal(size=(6, 5, 2)).astype(np.float32)
+    ensemble = tfr.refine(
+        *(model, x, x[:, 0, :1]), num_members=2, steps=1, seed=1, verbose=0
+    )
+    ensemble.export(tmp_path / "ensemble", seed=2)
+    longer = rng.normal(size=(4, 7, 2)).astype(np.float32)
+    np.testing.assert_array_equal(
+        serve(tmp_path / "ensemble", longer), ensemble.predict(longer, seed=2)
+    )
+
+
+@pytest.mark.slow
+def test_fresh_draws_are_fresh_in_each_process_of_a_seeded_program(tmp_path):
+    keras.utils.set_random_seed(7)
+    model, x = model_of("reparameterization")
+    tfr.prediction.export(model, tmp_path / "draws", num_samples=2)
+    program = (
+        "import sys, tensorflow as tf; "
+        "served = tf.saved_model.load(sys.argv[1] + '/draws'); "
+        "print(served.serve(tf.ones([1, 3])).numpy().tolist())"
+    )
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", program, str(tmp_path)],
+            check=True,
+            capture_output=True,
+        ).stdout
+        for _ in range(2)
+    ]
+    assert found[0] != found[1]
 
 
 def test_a_path_that_cannot_be_written_is_told(tmp_path):

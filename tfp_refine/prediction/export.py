@@ -1,7 +1,6 @@
 """Draws of a model or an ensemble for serving, without Python."""
 
 import keras
-import tensorflow as tf
 
 from tfp_refine import stateless
 from tfp_refine.prediction import compilation
@@ -25,8 +24,7 @@ def export(
     model.export(path)`.
 
     Args:
-        model_or_ensemble: `keras.Model`, or an object with a method
-            `export(path, num_samples, seed)`, such as a `RefinedEnsemble`.
+        model_or_ensemble: `keras.Model`, or a `RefinedEnsemble`.
         path: Folder.
         num_samples: `S`, the number of draws; for an ensemble, of all its
             members together. Defaults to `100`.
@@ -41,34 +39,27 @@ def export(
     if not isinstance(model_or_ensemble, keras.Model):
         if not hasattr(model_or_ensemble, "export"):
             raise ValueError(
-                "`export` needs a keras.Model or an ensemble. "
+                "`export` needs a keras.Model or a RefinedEnsemble. "
                 f"Received: {type(model_or_ensemble).__name__}"
             )
         model_or_ensemble.export(path, num_samples, seed)
         return
     model = model_or_ensemble
     stateless.arrays.check_built(model)
+    if input_signature is None:
+        input_signature = stateless.saved_model.input_specs(model)
+    if input_signature is None:
+        raise ValueError(
+            f"The model '{model.name}' is subclassed and does not tell what it "
+            "takes: give `input_signature`, a tf.TensorSpec of its inputs."
+        )
     forward, _ = compilation.compiled(model, True)
     stateless.saved_model.export(
         path,
         forward,
-        _specs(model) if input_signature is None else input_signature,
+        input_signature,
         None,
         forward.other_values(),
         num_samples,
         seed,
-    )
-
-
-def _specs(model):
-    try:
-        sequential = isinstance(model, keras.Sequential)
-        inputs = model.inputs[0] if sequential else model.input
-    except AttributeError as error:
-        raise ValueError(
-            f"The model '{model.name}' is subclassed and does not tell what it "
-            "takes: give `input_signature`, a tf.TensorSpec of its inputs."
-        ) from error
-    return keras.tree.map_structure(
-        lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), inputs
     )

@@ -36,6 +36,15 @@ class Forward:
         self._arguments = {"training": False} if "training" in arguments else {}
 
     @property
+    def preprocessing(self):
+        """Layers of the model that may have tables, which are no variables."""
+        return [
+            layer
+            for layer in self._model._flatten_layers()
+            if hasattr(layer, "adapt")
+        ]
+
+    @property
     def other_variables(self):
         """Weights of the model that are not `params`: deterministic ones."""
         return [

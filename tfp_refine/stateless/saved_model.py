@@ -1,5 +1,6 @@
 """Draws of a model's outputs, as a SavedModel."""
 
+import os
 import pathlib
 
 import keras
@@ -10,7 +11,26 @@ from tfp_refine.stateless import predictor
 from tfp_refine.stateless import seeds
 
 
-def export(path, forward, input_specs, params, others, num_samples, seed):
+def input_specs(model):
+    """Returns what a model takes, `tf.TensorSpec` (or nested).
+
+    Args:
+        model: `keras.Model`.
+
+    Returns:
+        specs: Nested as the inputs, or `None` if the model does not tell.
+    """
+    sequential = isinstance(model, keras.Sequential)
+    try:
+        inputs = model.inputs[0] if sequential else model.input
+    except AttributeError:
+        return None
+    return keras.tree.map_structure(
+        lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype), inputs
+    )
+
+
+def export(path, forward, specs, params, others, num_samples, seed):
     """Writes a SavedModel that draws outputs of a model.
 
     Its endpoint `serve` (also `serving_default`) maps inputs `[B, ...]` (or
@@ -19,7 +39,7 @@ def export(path, forward, input_specs, params, others, num_samples, seed):
     Args:
         path: Folder.
         forward: `Forward` of the model.
-        input_specs: `tf.TensorSpec` of the inputs (or nested).
+        specs: `tf.TensorSpec` of the inputs (or nested).
         params: As for `Predictor`.
         others: As for `Predictor`.
         num_samples: `S`, number of draws.
@@ -29,6 +49,8 @@ def export(path, forward, input_specs, params, others, num_samples, seed):
     Raises:
         ValueError: If an argument is invalid, or the folder cannot be written.
     """
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise ValueError(f"`path` must be a folder. Received: path={path!r}")
     num_samples = arguments.positive_integer("num_samples", num_samples)
     keys = None
     if seed is not None:
@@ -50,7 +72,9 @@ def export(path, forward, input_specs, params, others, num_samples, seed):
         )
 
     archive = keras.export.ExportArchive()
-    archive.add_endpoint("serve", serve, input_signature=[input_specs])
+    for layer in forward.preprocessing:  # their tables are no variables
+        archive.track(layer)
+    archive.add_endpoint("serve", serve, input_signature=[specs])
     try:
         pathlib.Path(path).mkdir(parents=True, exist_ok=True)
         archive.write_out(str(path), verbose=False)

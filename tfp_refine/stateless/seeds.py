@@ -32,7 +32,12 @@ def fresh_keys(count):
     Returns:
         keys: int64, `[count]`.
     """
-    return tf.random.uniform([count], maxval=_MODULUS, dtype=tf.int64)
+    # Without the seed that the program may have set, which would be exported.
+    return tf.raw_ops.RandomUniformInt(
+        shape=[count],
+        minval=tf.constant(0, tf.int64),
+        maxval=tf.constant(_MODULUS, tf.int64),
+    )
 
 
 def check(seed):
