@@ -75,7 +75,7 @@ def test_only_a_chief_connects(monkeypatch):
 
 def test_connecting_after_tensorflow_was_used_is_refused():
     tf.constant(1)
-    with pytest.raises(RuntimeError, match="must be called before"):
+    with pytest.raises(RuntimeError, match="must be called once, and before"):
         tfr.distribute.connect(cluster_at(1))
 
 

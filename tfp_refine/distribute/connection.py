@@ -33,6 +33,7 @@ def connect(cluster=None, timeout=60.0):
             not its chief.
         RuntimeError: If TensorFlow has been used before.
         TimeoutError: If a process does not answer.
+        ConnectionError: If this process cannot serve at the chief's address.
 
     Example:
 
@@ -59,6 +60,7 @@ def connect(cluster=None, timeout=60.0):
     for job in ("ps", "worker"):
         for index, address in enumerate(cluster[job]):
             _await(job, index, address, deadline, timeout)
+    _check_unused()  # others may have used it while this waited
     cluster_spec.fail_fast()
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec(cluster),
@@ -66,26 +68,35 @@ def connect(cluster=None, timeout=60.0):
         task_id=0,
         rpc_layer="grpc",
     )
-    strategy = tf.distribute.ParameterServerStrategy(resolver)
-    return tf.distribute.coordinator.ClusterCoordinator(strategy)
+    try:
+        strategy = tf.distribute.ParameterServerStrategy(resolver)
+        return tf.distribute.coordinator.ClusterCoordinator(strategy)
+    except tf.errors.OpError as error:
+        raise ConnectionError(
+            f"The chief cannot serve at {cluster['chief'][0]}, where workers "
+            "answer it: is the address of this machine, and is the port free? "
+            f"({error.message})"
+        ) from error
 
 
 def _check_unused():
     """Refuses to lose variables."""
     processor = tf.config.list_physical_devices("CPU")[0]
-    if tf.config.get_logical_device_configuration(processor) is not None:
-        return  # of the user, and TensorFlow does not tell
+    devices = tf.config.get_logical_device_configuration(processor)
+    if devices is None:
+        devices = [tf.config.LogicalDeviceConfiguration()]  # as without
     try:
-        # What it is without; refused once TensorFlow is in use.
-        tf.config.set_logical_device_configuration(
-            processor, [tf.config.LogicalDeviceConfiguration()]
-        )
+        # Refused once TensorFlow is in use, if it is another than there is.
+        for count in (len(devices) + 1, len(devices)):
+            tf.config.set_logical_device_configuration(
+                processor, (devices * 2)[:count]
+            )
     except RuntimeError as error:
         raise RuntimeError(
-            "`connect` must be called before TensorFlow computes anything: "
-            "variables that were made before would be lost. Call it first in "
-            "your program; a model that is trained already can be saved by "
-            "another program, and loaded after it."
+            "`connect` must be called once, and before TensorFlow computes "
+            "anything: variables that were made before would be lost. Call it "
+            "first in your program; a model that is trained already can be "
+            "saved by another program, and loaded after it."
         ) from error
 
 

@@ -33,12 +33,14 @@ def main(argv):
         # Ctrl-C reaches the program as well, which ends in its own time.
         signal.signal(signal.SIGINT, lambda *_: None)
         try:
-            done = subprocess.run(
+            program = subprocess.Popen(
                 command, env=os.environ | {"TF_CONFIG": tf_config}
             )
         except OSError as error:
             raise app.UsageError(f"{command[0]!r}: {error}") from error
-    sys.exit(done.returncode)
+        signal.signal(signal.SIGTERM, lambda *_: program.terminate())
+        returncode = program.wait()
+    sys.exit(returncode)
 
 
 if __name__ == "__main__":

@@ -47,12 +47,19 @@ def main(argv):
     cluster_spec.fail_fast()
     if _STOP_WITH_STDIN.value:
         threading.Thread(target=_stop_with_stdin, daemon=True).start()
-    server = tf.distribute.Server(
-        tf.train.ClusterSpec(cluster),
-        job_name=job,
-        task_index=index,
-        protocol="grpc",
-    )
+    try:
+        server = tf.distribute.Server(
+            tf.train.ClusterSpec(cluster),
+            job_name=job,
+            task_index=index,
+            protocol="grpc",
+        )
+    except tf.errors.OpError as error:
+        sys.exit(
+            f"{job} {index} cannot serve at {cluster[job][index]}: is the "
+            "address of this machine, and is the port free? "
+            f"({error.message})"
+        )
     logging.info("%s %d serves at %s", job, index, cluster[job][index])
     server.join()
 

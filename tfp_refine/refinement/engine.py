@@ -67,6 +67,10 @@ class Engine:
         """Number of processes that compute members side by side."""
         return self._place.num_workers
 
+    def close(self):
+        """Ends the work."""
+        self._place.close()
+
     def trace_counts(self):
         """Returns how often each program was traced."""
         return {
@@ -112,6 +116,7 @@ class Engine:
             result: `StepResult`.
         """
         return self._in_batches(
+            self._members_per_batch,
             self._run,
             (state, moments, keys),
             (
@@ -123,7 +128,10 @@ class Engine:
 
     def evaluate(self, state, keys, rows):
         """Estimates each member's bound, as `Evaluator` does."""
+        # Which may be of a few members: then an equal part for each worker.
+        share = -(-len(keys) // self.num_workers)
         return self._in_batches(
+            min(share, self._members_per_batch),
             self._evaluator.program,
             (state, keys),
             (
@@ -132,11 +140,11 @@ class Engine:
             ),
         )
 
-    def _in_batches(self, program, stacked, common):
+    def _in_batches(self, size, program, stacked, common):
         *states, keys = stacked
         return members.in_batches(
             lambda batches: self._place.compute(program, common, batches),
-            self._members_per_batch,
+            size,
             *states,
             np.asarray(keys, np.int64),
         )

@@ -29,6 +29,9 @@ class Here:
         """
         return [program(*batch, *common, *self._constants) for batch in batches]
 
+    def close(self):
+        """Does nothing: there is nothing elsewhere to let go of."""
+
 
 class Workers:
     """Computes batches of members on the workers of a cluster.
@@ -77,6 +80,10 @@ class Workers:
         self._coordinator.join()
         return [result.get() for result in results]
 
+    def close(self):
+        """Has the workers let go of the constants."""
+        self._constants = None
+
     def _job(self, program):
         # Workers may differ in how many members they get.
         @tf.function(autograph=False, reduce_retracing=True)
@@ -124,7 +131,10 @@ def check_reachable(model):
     Raises:
         ValueError: If it was made before: TensorFlow has lost its variables.
     """
-    if any("/job:localhost" in v.value.device for v in model.variables):
+    if any(
+        "/job:localhost" in getattr(v.value, "device", "")
+        for v in model.variables
+    ):
         raise ValueError(
             f"The model '{model.name}' was made before this process connected "
             "to the cluster, and TensorFlow has lost its variables. Connect "

@@ -89,17 +89,21 @@ class Plan:
             )
         else:
             progress = progress_lib.Progress.from_arrays(self._arrays)
+        engine = mapping_lib.make_engine(
+            problem, settings, self._execution, progress
+        )
         run = run_lib.Run(
-            mapping_lib.make_engine(
-                problem, settings, self._execution, progress
-            ),
+            engine,
             settings,
             problem.num_examples,
             progress,
             self._checkpoint,
             lambda done, elbo: bar.update(done, [("elbo", elbo)]),
         )
-        run.finish()
+        try:
+            run.finish()
+        finally:
+            engine.close()
         return self._ensemble(progress)
 
     def _open_checkpoint(self, directory):
