@@ -1,3 +1,5 @@
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -82,16 +84,82 @@ def test_cold_masks_drop_at_the_rate():
     )
 
 
-def test_convolutions_lose_whole_channels():
-    layer = concrete(
-        keras.layers.Conv2D(8, 1, use_bias=False), initial_rate=0.4
-    )
-    model = keras.Sequential([keras.Input((5, 5, 8)), layer])
-    layer.layer.kernel.assign(np.eye(8)[np.newaxis, np.newaxis])
-    outputs = model(np.ones((3, 5, 5, 8))).numpy()
-    spread = outputs.max(axis=(1, 2)) - outputs.min(axis=(1, 2))
-    np.testing.assert_allclose(spread, 0.0, atol=1e-6)
+@pytest.mark.parametrize(
+    "make", [keras.layers.Conv1D, keras.layers.Conv2D], ids=["1D", "2D"]
+)
+def test_convolutions_lose_whole_channels(make):
+    layer = concrete(make(8, 1, use_bias=False), initial_rate=0.4)
+    space = (5,) * layer.layer.rank
+    model = keras.Sequential([keras.Input((*space, 8)), layer])
+    layer.layer.kernel.assign(np.eye(8).reshape(layer.layer.kernel.shape))
+    outputs = model(np.ones((3, *space, 8))).numpy().reshape(3, -1, 8)
+    np.testing.assert_allclose(np.ptp(outputs, axis=1), 0.0, atol=1e-6)
+    assert np.min(np.std(outputs, axis=2)) > 0.1
+    assert np.max(np.std(outputs, axis=0)) > 0.1  # others in each example
+    # The rate is one of as many inputs as there are channels.
+    entropy = -0.4 * np.log(0.4) - 0.6 * np.log(0.6)
+    expected = 8.0 / (2.0 * 0.6) - 8.0 * entropy
+    np.testing.assert_allclose(layer.kl(), expected, rtol=1e-5)
+
+
+def concrete_ones(**options):
+    """Returns a layer that sums what is left of its inputs."""
+    dtype = options.get("dtype")
+    dense = keras.layers.Dense(1, kernel_initializer="ones", dtype=dtype)
+    return concrete(dense, initial_rate=0.5, **options)
+
+
+@pytest.mark.parametrize(
+    "make", [functools.partial(MCDropout, 0.5), concrete_ones]
+)
+def test_a_seed_fixes_what_is_dropped(make):
+    x = np.ones((20, 6), np.float32)
+    first, again, other = (chain(make(seed=seed))(x) for seed in (3, 3, 4))
+    np.testing.assert_array_equal(first, again)
+    assert np.any(first != other)
+
+
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        (MCDropout, {"rate": 0.3, "noise_shape": (None, 1), "seed": 4}),
+        (
+            concrete,
+            {
+                "initial_rate": 0.2,
+                "prior_scale": 0.7,
+                "temperature": 0.3,
+                "num_train_examples": 30,
+                "kl_scale": 0.5,
+                "seed": 3,
+            },
+        ),
+    ],
+)
+def test_configurations_hold_all_options(make, options):
+    config = make(**options).get_config()
+    assert {name: config[name] for name in options} == options
+
+
+def test_what_is_dropped_may_be_shared():
+    outputs = chain(MCDropout(0.5, noise_shape=(None, 1)))(np.ones((40, 6)))
+    np.testing.assert_array_equal(np.ptp(outputs, axis=1), 0.0)
     assert np.std(outputs) > 0.1
+
+
+def test_a_rate_of_zero_drops_nothing():
+    x = np.ones((40, 6), np.float32)
+    np.testing.assert_array_equal(chain(MCDropout(0.0))(x), x)
+
+
+@pytest.mark.parametrize(
+    "make", [functools.partial(MCDropout, 0.5), concrete_ones]
+)
+def test_mixed_precision_computes_in_half(make):
+    layer = make(dtype="mixed_float16")
+    outputs = layer(np.ones((40, 6), np.float16)).numpy()
+    assert outputs.dtype == np.float16
+    assert np.all(np.isfinite(outputs))
 
 
 @pytest.mark.parametrize(("noise", "falls"), [(0.01, True), (30.0, False)])
@@ -149,6 +217,12 @@ def test_the_number_of_examples_can_be_given_to_a_model():
 def test_bad_arguments_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         concrete(**options)
+
+
+@pytest.mark.parametrize("rate", [1.0, -0.1])
+def test_bad_rates_are_refused(rate):
+    with pytest.raises(ValueError, match="`rate` must be"):
+        MCDropout(rate)
 
 
 def test_layers_without_a_kernel_are_refused():
