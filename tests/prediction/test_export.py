@@ -240,3 +240,25 @@ def test_a_path_that_cannot_be_written_is_told(tmp_path):
     model, _ = model_of("flipout")
     with pytest.raises(ValueError, match="`path` must be a folder"):
         tfr.prediction.export(model, tmp_path / "file", num_samples=2)
+    (tmp_path / "variables").write_text("")  # a folder of TensorFlow's
+    with pytest.raises(ValueError, match="`path` must be a folder"):
+        tfr.prediction.export(model, tmp_path, num_samples=2)
+
+
+def test_folders_are_made_and_what_is_in_them_is_replaced(tmp_path):
+    model, x = model_of("flipout")
+    path = tmp_path / "some" / "draws"
+    for seed in (1, 2):
+        tfr.prediction.export(model, path, num_samples=2, seed=seed)
+        expected = tfr.predict(model, x, 2, seed=seed)
+        np.testing.assert_array_equal(serve(path, x), expected)
+
+
+def test_whole_numbers_are_served_as_such(tmp_path):
+    model, _ = model_of("embedding")
+    tfr.prediction.export(model, tmp_path / "draws", seed=1)
+    served = tf.saved_model.load(str(tmp_path / "draws"))
+    _, inputs = served.signatures["serving_default"].structured_input_signature
+    assert [spec.dtype for spec in inputs.values()] == [tf.int64]
+    words = tf.zeros([1, 6], tf.int64)
+    assert len(served.serve(words)) == 100  # by default

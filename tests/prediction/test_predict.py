@@ -48,6 +48,13 @@ def test_draws_have_a_sample_axis_and_vary(model, x):
     assert tfp_refine.predict(model, x[:1]).shape == (100, 1, 2)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_draws_have_the_type_of_the_outputs(dtype):
+    layer = layers.DenseFlipout(2, dtype=dtype)
+    model = keras.Sequential([keras.Input((3,)), layer])
+    assert tfp_refine.predict(model, ONES, 2).dtype == dtype
+
+
 def test_a_seed_fixes_the_draws_and_none_does_not(model, x):
     def draw(seed):
         return tfp_refine.predict(model, x, num_samples=2, seed=seed)
