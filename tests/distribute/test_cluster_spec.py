@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 
@@ -55,7 +56,7 @@ def test_bad_environments_are_told(monkeypatch, text, message):
         ({"worker": ["a"]}, "'worker' must be a list"),
         ({"worker": ["a:"]}, "'worker' must be a list"),
         ({"worker": [":5000"]}, "'worker' must be a list"),
-        ({"worker": ["a:70000"]}, "'worker' must be a list"),
+        ({"worker": ["a:65536"]}, "'worker' must be a list"),
         ({"worker": ["a:0"]}, "'worker' must be a list"),
         ({"worker": [5000]}, "'worker' must be a list"),
         ({"chief": ["a:1", "b:1"]}, "has one chief"),
@@ -71,3 +72,17 @@ def test_bad_addresses_are_told(change, message):
 def test_what_is_no_cluster_is_told(cluster):
     with pytest.raises(ValueError, match="must have addresses of the jobs"):
         cluster_spec.check(cluster)
+
+
+def test_addresses_come_in_lists():
+    tuples = {job: tuple(addresses) for job, addresses in CLUSTER.items()}
+    assert cluster_spec.check(tuples) == CLUSTER
+
+
+def test_failing_fast_is_left_to_who_has_decided(monkeypatch):
+    monkeypatch.setenv("GRPC_FAIL_FAST", "false")
+    cluster_spec.fail_fast()
+    assert os.environ["GRPC_FAIL_FAST"] == "false"
+    monkeypatch.delenv("GRPC_FAIL_FAST")
+    cluster_spec.fail_fast()
+    assert os.environ["GRPC_FAIL_FAST"] == "use_caller"

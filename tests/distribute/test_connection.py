@@ -8,7 +8,9 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent import futures
 
+import grpc
 import keras
 import numpy as np
 import pytest
@@ -55,6 +57,38 @@ def test_an_address_where_nobody_listens_is_told(unused):
 def test_a_process_that_hangs_is_told(unused):
     with listening() as port, pytest.raises(TimeoutError, match="No answer"):
         tfr.distribute.connect(cluster_at(port), timeout=0.5)
+
+
+@contextlib.contextmanager
+def answering():
+    """Opens a port at which a process answers."""
+    server = grpc.server(futures.ThreadPoolExecutor(1))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield port
+    finally:
+        server.stop(None).wait()
+
+
+def test_all_are_waited_for_and_not_longer_than_told(unused):
+    with answering() as port, listening() as hung:
+        cluster = cluster_at(port)
+        cluster["worker"] = [*cluster["worker"], f"127.0.0.1:{hung}"]
+        begin = time.monotonic()
+        with pytest.raises(TimeoutError, match="No answer from worker 1 at"):
+            tfr.distribute.connect(cluster, timeout=2.0)
+        # No time is left now.
+        with pytest.raises(TimeoutError, match="worker 1.* within 60 seconds"):
+            connection._await(
+                "worker", 1, cluster["worker"][1], begin + 2.0, timeout=60.0
+            )
+    assert time.monotonic() - begin < 30.0
+
+
+def test_a_bad_cluster_is_told(unused):
+    with pytest.raises(ValueError, match="must have addresses of the jobs"):
+        tfr.distribute.connect({"ps": []})
 
 
 @pytest.mark.parametrize("timeout", [0, -1.0, "soon", None, float("nan")])
@@ -144,3 +178,12 @@ def test_a_program_is_asked_for():
     done = run("tfp_refine.distribute.local")
     assert done.returncode != 0
     assert "Say which program is to run" in done.stderr
+
+
+@pytest.mark.slow
+def test_processes_end_with_the_one_that_holds_their_input(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    with tfr.distribute.LocalCluster(num_workers=1) as cluster:
+        for process in cluster._processes.values():
+            process.stdin.close()  # as when this process is gone
+            assert process.wait(timeout=120) == 0
