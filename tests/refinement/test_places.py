@@ -1,0 +1,141 @@
+"""Members computed by workers; without any, but a coordinator that pretends."""
+
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support import linear_gaussian
+from tfp_refine.refinement import places
+from tfp_refine.refinement import run as run_lib
+from tfp_refine.refinement import settings as settings_lib
+
+CHIEF = "/job:chief/replica:0/task:0/device:CPU:0"
+DEVICES = (
+    CHIEF,
+    "/job:ps/replica:0/task:0/device:CPU:0",
+    "/job:worker/replica:0/task:0/device:CPU:0",
+    "/job:worker/replica:0/task:0/device:CPU:1",
+    "/job:worker/replica:0/task:1/device:CPU:0",
+)
+
+
+class Job:
+    """What a worker is to compute, and then what it has computed."""
+
+    def __init__(self, function, args):
+        self._function, self._args = function, args
+
+    def compute(self):
+        self._result = self._function(*self._args)
+
+    def get(self):
+        return self._result
+
+
+class Coordinator(tf.distribute.coordinator.ClusterCoordinator):
+    """Computes what it was told in this process, the last first."""
+
+    def __new__(cls):
+        return object.__new__(cls)
+
+    def __init__(self):
+        self._jobs = []
+        self.numbers_of_jobs = []
+
+    def __del__(self):
+        pass  # there is nothing to stop
+
+    def create_per_worker_dataset(self, dataset_fn):
+        return dataset_fn()
+
+    def schedule(self, fn, args=None, kwargs=None):
+        self._jobs.append(Job(fn, args))
+        return self._jobs[-1]
+
+    def join(self):
+        self.numbers_of_jobs.append(len(self._jobs))
+        while self._jobs:
+            self._jobs.pop().compute()
+
+
+@pytest.fixture
+def coordinator(monkeypatch):
+    """A coordinator of two workers, one with two processors."""
+    monkeypatch.setattr(
+        tf.config,
+        "list_logical_devices",
+        lambda kind: [tf.config.LogicalDevice(name, kind) for name in DEVICES],
+    )
+    return Coordinator()
+
+
+@pytest.fixture
+def connected(monkeypatch):
+    """Has models look as if they had been made after the connection."""
+    monkeypatch.setattr(places, "check_reachable", lambda model: None)
+
+
+def test_workers_get_equal_parts_of_the_members(coordinator):
+    assert places.count_workers(coordinator) == 2
+    check = settings_lib.Execution.check
+    for num_members, size in [(1, 1), (4, 2), (5, 3)]:
+        execution = check("auto", None, num_members, coordinator)
+        assert execution.members_per_batch == size
+    assert check("auto", 1, 5, coordinator).members_per_batch == 1
+
+
+def test_workers_compute_what_this_process_does(coordinator, connected):
+    problem = linear_gaussian.LinearGaussian()
+    arguments = (problem.model(), problem.x, problem.y)
+    options = {"steps": 5, "batch_size": 6, "variance_ratios": (0.7,)}
+    expected = linear_gaussian.refine(*arguments, **options)
+    found = linear_gaussian.refine(
+        *arguments, coordinator=coordinator, **options
+    )
+    assert set(coordinator.numbers_of_jobs) == {2}  # two members, and one
+    # A program within another may round otherwise.
+    np.testing.assert_allclose(found._params, expected._params, rtol=1e-5)
+    for name, value in expected.history.items():
+        np.testing.assert_allclose(
+            found.history[name], value, rtol=1e-5, err_msg=name
+        )
+
+
+def test_no_worker_waits_while_bounds_are_evaluated(
+    coordinator, connected, monkeypatch
+):
+    monkeypatch.setattr(run_lib, "_EVALUATED_TOGETHER", 1)
+    problem = linear_gaussian.LinearGaussian()
+    linear_gaussian.refine(
+        problem.model(), problem.x, problem.y, coordinator=coordinator,
+        num_members=4, members_per_batch=1, steps=1, variance_ratios=(0.5,),
+    )  # fmt: skip
+    # Before and after, two members at a time; between, all of them.
+    assert coordinator.numbers_of_jobs == [2, 2, 4, 4, 4, 4, 2, 2]
+
+
+def test_a_model_from_before_the_connection_is_refused(coordinator):
+    problem = linear_gaussian.LinearGaussian()
+    with pytest.raises(ValueError, match="was made before.*Connect first"):
+        linear_gaussian.refine(
+            problem.model(), problem.x, problem.y, coordinator=coordinator
+        )
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_each_variable_must_have_been_made_after_the_connection(lost):
+    here = "/job:localhost/replica:0/task:0/device:CPU:0"
+    model = types.SimpleNamespace(
+        name="model",
+        variables=[
+            types.SimpleNamespace(value=types.SimpleNamespace(device=device))
+            for device in (CHIEF, here if lost else CHIEF, "")
+        ],
+    )
+    if lost:
+        with pytest.raises(ValueError, match="'model' was made before"):
+            places.check_reachable(model)
+    else:
+        places.check_reachable(model)
