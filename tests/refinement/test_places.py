@@ -139,3 +139,30 @@ def test_each_variable_must_have_been_made_after_the_connection(lost):
             places.check_reachable(model)
     else:
         places.check_reachable(model)
+
+
+def test_few_members_are_evaluated_by_all_workers(coordinator, connected):
+    problem = linear_gaussian.LinearGaussian()
+    linear_gaussian.refine(
+        problem.model(), problem.x, problem.y, coordinator=coordinator,
+        num_members=18, steps=1, variance_ratios=(0.5,),
+    )  # fmt: skip
+    # 8, 8 and 2 members before and after, where 9 are a worker's share.
+    assert coordinator.numbers_of_jobs == [2] * 10
+
+
+def test_workers_let_go_of_the_data_when_the_work_ends(
+    coordinator, connected, monkeypatch
+):
+    made, original = [], places.Workers
+
+    def make(*arguments):
+        made.append(original(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(places, "Workers", make)
+    problem = linear_gaussian.LinearGaussian()
+    linear_gaussian.refine(
+        problem.model(), problem.x, problem.y, coordinator=coordinator, steps=1
+    )
+    assert [place._constants for place in made] == [None]

@@ -304,6 +304,9 @@ def _copy(model, convert):
 def _is_worth_a_warning(layer):
     if isinstance(layer, _NORMALIZATIONS):
         return False  # point estimates, as usual
-    is_custom = not type(layer).__module__.startswith(("keras.", "tfp_refine."))
+    package, ours = (
+        name.partition(".")[0] for name in (type(layer).__module__, __name__)
+    )
+    is_custom = package not in ("keras", ours)
     is_function = isinstance(layer, keras.layers.Lambda)
     return bool(layer.weights) or is_custom or is_function
