@@ -307,6 +307,8 @@ class Subclassed(keras.Model):
         ({"layers": lambda layer: False}, "no layer that can get posteriors"),
         ({"initializer": "magic"}, "must be one of"),
         ({"initializer": 3}, "must be one of"),
+        ({"initializer": ""}, "must be one of"),
+        ({"data": (1, 2, 3)}, "must be .x, y., or a tf.data.Dataset"),
         ({"regularizer": "magic"}, "regularizer must be one of"),
         ({"regularizer": "l2"}, "must be a KL regularizer"),
         ({"posterior": "magic"}, "posterior"),

@@ -131,7 +131,14 @@ def to_bayesian(
             "`layers` must be a function of a layer, or None. "
             f"Received: layers={layers!r}"
         )
-    set_posteriors = initializer and initializers.get(initializer)
+    set_posteriors = None
+    if initializer is not None:
+        set_posteriors = initializers.get(initializer)
+    if isinstance(data, tuple) and len(data) != 2:
+        raise ValueError(
+            "`data` must be (x, y), or a tf.data.Dataset. "
+            f"Received: a tuple of {len(data)}"
+        )
     seed = stateless.seeds.check(seed)
     kept = []
 
