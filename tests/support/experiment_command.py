@@ -28,6 +28,16 @@ class Command:
             [*self._words, *flags], capture_output=True, text=True, check=False
         )
 
+    def run_on_a_cluster(self, *flags):
+        """Runs it as the chief of a cluster on this machine, to its end."""
+        launcher = [sys.executable, "-m", "tfp_refine.distribute.local"]
+        return subprocess.run(
+            [*launcher, "--", *self._words, "--distributed", *flags],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
     def messages(self, cases):
         """Returns what it has against flags, for each case; nothing is run.
 
