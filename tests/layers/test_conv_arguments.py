@@ -166,6 +166,15 @@ def test_images_smaller_than_the_window_are_refused(make_layer):
 
 
 @conv_layers.every_layer
+def test_images_without_positions_are_refused(make_layer):
+    # With zeros around it TensorFlow computes something, of another shape.
+    layer = conv_layers.make(make_layer, padding="same")
+    shape = [1] + [0] * conv_layers.rank(make_layer) + [3]
+    with pytest.raises(ValueError, match="must have a position at least"):
+        layer(np.ones(shape, "float32"))
+
+
+@conv_layers.every_layer
 def test_the_documentation_names_every_argument_and_nothing_else(make_layer):
     documentation = inspect.getdoc(make_layer)
     section = documentation.split("Args:\n")[1].split("\n\n")[0]

@@ -81,6 +81,12 @@ class ConvolutionalLayer(variational_layer.VariationalLayer):
     def _call(self, inputs, sample, sample_outputs):
         # Refuses what is smaller than the window, also once it is built.
         self.compute_output_shape(inputs.shape)
+        channels = self.channel_axis % len(inputs.shape)
+        if 0 in (*inputs.shape[1:channels], *inputs.shape[channels + 1 :]):
+            raise ValueError(
+                "Inputs must have a position at least. Received: shape="
+                f"{tuple(inputs.shape)}"
+            )
         return super()._call(inputs, sample, sample_outputs)
 
     def broadcast_bias(self, bias):
