@@ -201,6 +201,22 @@ def test_the_limit_is_not_one_of_the_bias():
 # The mean mode.
 
 
+def test_correlated_biases_are_drawn_with_their_correlation():
+    layer = layers.DenseMNF(
+        2,
+        num_train_examples=1,
+        bias_posterior=layers.LowRankPosterior(rank=1, initial_scale=1e-6),
+        seed=1,
+    )
+    nothing = np.zeros((4000, 3), np.float32)
+    layer(nothing)
+    layer.weight_tensors[1].factor.assign([[1.0, 2.0]])
+    outputs = np.array(layer(nothing)) - np.array(layer(nothing, sample=False))
+    np.testing.assert_allclose(outputs[:, 1], 2.0 * outputs[:, 0], atol=1e-4)
+    # Six standard errors of a standard deviation.
+    assert abs(outputs[:, 0].std() - 1.0) < 6.0 / np.sqrt(2 * 4000)
+
+
 def test_means_are_the_same_at_every_call():
     layer = built()
     x = X.astype("float32")

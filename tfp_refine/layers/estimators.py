@@ -41,7 +41,7 @@ class LocalReparameterization:
     def sample_outputs(self, inputs):
         """Computes pre-activations with noise of their own each."""
         means = self.mean_outputs(inputs)
-        return self.add_noise(inputs, _with_correlations(self, inputs, means))
+        return self.add_noise(inputs, with_correlations(self, inputs, means))
 
     def add_noise(self, inputs, outputs):
         """Adds noise with the variance that the weights' noise makes.
@@ -86,7 +86,7 @@ class Flipout:
 
     def sample_outputs(self, inputs):
         """Computes pre-activations with a sign-flipped draw of the weights."""
-        outputs = _with_correlations(self, inputs, self.mean_outputs(inputs))
+        outputs = with_correlations(self, inputs, self.mean_outputs(inputs))
         dtype = self.compute_dtype
         noise = 0.0
         kernel_noise = self._weight_tensors["kernel"].perturbation(
@@ -116,7 +116,7 @@ class Flipout:
         return random_draws.random_signs(shape, like.dtype, self.seed_generator)
 
 
-def _with_correlations(layer, inputs, outputs):
+def with_correlations(layer, inputs, outputs):
     """Adds what the correlated parts of the weights do to the outputs.
 
     Their coefficients are drawn once for each example, and shared by all of its

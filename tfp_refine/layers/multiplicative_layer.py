@@ -112,6 +112,7 @@ class MultiplicativeLayer(estimators.LocalReparameterization):
         if self.use_bias:
             bias = self._weight_tensors["bias"].mean(self.compute_dtype)
             outputs = outputs + self.broadcast_bias(bias)
+        outputs = estimators.with_correlations(self, inputs, outputs)
         return self.add_noise(inputs, outputs)
 
     def multiplied_means(self, inputs, loc, z):
