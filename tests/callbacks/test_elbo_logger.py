@@ -107,6 +107,46 @@ def test_learned_dropout_has_a_divergence():
     np.testing.assert_allclose(history["kl"], float(layer.kl()), rtol=1e-5)
 
 
+def _shared():
+    """A layer twice, in two models inside."""
+    layer = tfr.layers.DenseFlipout(3)
+    inner = [keras.Sequential([keras.Input((3,)), layer]) for _ in range(2)]
+    return keras.Sequential([keras.Input((3,)), *inner])
+
+
+def _recurrent():
+    layer = tfr.layers.GRUReparameterization(3, return_sequences=True)
+    return keras.Sequential([keras.Input((2, 3)), layer])
+
+
+def _parts(model):
+    """Returns the divergence that is logged, and that in the loss."""
+    tfr.layers.set_num_train_examples(model, 10)
+    model.compile(
+        keras.optimizers.SGD(0.0), "mse", metrics=[tfr.metrics.MeanLoss("mse")]
+    )
+    x = np.ones((10, *model.input_shape[1:]), np.float32)
+    history = model.fit(
+        x, x, verbose=0, callbacks=[tfr.callbacks.ELBOLogger()]
+    ).history
+    return history["kl"][0], 10.0 * (history["loss"][0] - history["nll"][0])
+
+
+@pytest.mark.parametrize("make", [_shared, _recurrent])
+def test_the_divergence_is_that_of_the_loss(make):
+    logged, in_loss = _parts(make())
+    np.testing.assert_allclose(logged, in_loss, rtol=1e-4)
+
+
+def test_the_bound_is_that_of_draws_with_limited_scales():
+    # The loss has the scales without their limit, as gradients need.
+    layer = tfr.layers.DenseMNF(3, max_std=1e-4)
+    model = keras.Sequential([keras.Input((3,)), layer])
+    logged, in_loss = _parts(model)
+    # Estimates; their standard deviation is about one.
+    assert logged > in_loss + 20.0
+
+
 def test_what_is_missing_is_said(problem):
     model = problem.model()
     with pytest.raises(ValueError, match="finds no 'nll' in the logs"):

@@ -79,6 +79,15 @@ def test_what_is_no_factor_is_told(value):
         fit(model(), [annealing])
 
 
+def test_batches_that_nobody_has_counted_have_the_factor_of_their_epoch():
+    annealing = callbacks.KLAnnealing(lambda time: time, frequency="batch")
+    annealing.set_model(model())
+    annealing.set_params({"steps": None})
+    annealing.on_epoch_begin(2)
+    annealing.on_train_batch_begin(3)
+    assert float(annealing.model.get_layer("dense").kl_scale) == 2.0
+
+
 def test_a_fit_that_goes_on_continues_the_schedule():
     annealing = callbacks.KLAnnealing(lambda epoch: 0.1 * epoch)
     history = fit(model(), [annealing], initial_epoch=2)

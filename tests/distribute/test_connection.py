@@ -86,6 +86,24 @@ def test_all_are_waited_for_and_not_longer_than_told(unused):
     assert time.monotonic() - begin < 30.0
 
 
+def test_a_chief_connects_to_all_and_fails_fast(unused, monkeypatch):
+    monkeypatch.setenv("GRPC_FAIL_FAST", "false")
+    monkeypatch.delenv("GRPC_FAIL_FAST")
+
+    def strategy(resolver):
+        assert os.environ["GRPC_FAIL_FAST"] == "use_caller"
+        return resolver
+
+    monkeypatch.setattr(tf.distribute, "ParameterServerStrategy", strategy)
+    coordinator = tf.distribute.coordinator
+    monkeypatch.setattr(coordinator, "ClusterCoordinator", lambda found: found)
+    with answering() as port:
+        resolver = tfr.distribute.connect(cluster_at(port))
+    assert resolver.cluster_spec().as_dict() == cluster_at(port)
+    assert (resolver.task_type, resolver.task_id) == ("chief", 0)
+    assert resolver.rpc_layer == "grpc"
+
+
 def test_a_bad_cluster_is_told(unused):
     with pytest.raises(ValueError, match="must have addresses of the jobs"):
         tfr.distribute.connect({"ps": []})

@@ -63,6 +63,16 @@ def test_it_has_no_penalties_and_is_saved_with_a_model(loss, tmp_path):
     np.testing.assert_allclose(again["nll"], logs["nll"], rtol=1e-5)
 
 
+def test_options_are_kept():
+    metric = metrics.MeanLoss("mse", name="error", dtype="float64")
+    copy = metrics.MeanLoss.from_config(metric.get_config())
+    for kept in (metric, copy):
+        kept.update_state(np.zeros((1, 1)), np.full((1, 1), 1e-4))
+        assert kept.name == "error"
+        assert kept.result().dtype == "float64"
+        np.testing.assert_allclose(kept.result(), 1e-8, rtol=1e-12)
+
+
 @pytest.mark.parametrize("loss", ["magic", None, 3])
 def test_bad_losses(loss):
     with pytest.raises((ValueError, TypeError)):

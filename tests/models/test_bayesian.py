@@ -118,6 +118,24 @@ def test_texts_become_bayesian_and_back(kind):
     assert [type(a) for a in back.layers] == [type(a) for a in model.layers]
 
 
+def test_an_estimator_that_a_kind_does_not_have_is_its_first():
+    model, _ = sequences(keras.layers.Conv1D)
+    converted = convert(model, estimator="local_reparameterization")
+    found = [type(layer) for layer in converted.layers if layer.weights]
+    assert found == [
+        tfr.layers.Conv1DFlipout,
+        tfr.layers.DenseLocalReparameterization,
+    ]
+
+
+def test_what_recurrent_layers_drop_has_the_seed_of_their_weights():
+    layer = keras.layers.GRU(2, dropout=0.3)
+    converted = convert(keras.Sequential([keras.Input((3, 2)), layer]))
+    back = tfr.models.to_deterministic(converted)
+    (one,), (other,) = back.layers, converted.layers
+    assert one.get_config()["seed"] == other.get_config()["seed"]
+
+
 def test_point_estimates_are_copied_too():
     inputs = keras.Input((3,))
     outputs = tfr.layers.DenseFlipout(

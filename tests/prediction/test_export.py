@@ -99,6 +99,30 @@ def test_an_ensemble_is_exported_with_all_its_members(tmp_path):
     )
 
 
+def test_an_exported_ensemble_keeps_its_statistics_and_names(tmp_path):
+    problem = linear_gaussian.LinearGaussian()
+    inputs = {
+        "x": keras.Input((2,), name="x"),
+        "group": keras.Input((1,), name="group", dtype="int32"),
+    }
+    shift = keras.layers.Embedding(3, 2)(inputs["group"])[:, 0]
+    normalization = keras.layers.BatchNormalization()
+    outputs = problem.model()(normalization(inputs["x"] + shift))
+    model = keras.Model(inputs, outputs)
+    groups = np.arange(len(problem.x), dtype=np.int32)[:, np.newaxis] % 3
+    x = {"x": problem.x, "group": groups}
+    ensemble = linear_gaussian.refine(
+        model, x, problem.y, loss=problem.model().loss, steps=1,
+        variance_ratios=(0.5,),
+    )  # fmt: skip
+    expected = ensemble.predict(x, seed=2)
+    normalization.moving_mean.assign([1.0, -1.0])  # the model's alone
+    ensemble.export(tmp_path / "draws", seed=2)
+    served = tf.saved_model.load(str(tmp_path / "draws"))
+    draws = served.serve({name: tf.constant(v) for name, v in x.items()})
+    np.testing.assert_array_equal(draws, expected)
+
+
 def test_keras_serves_what_was_exported(tmp_path):
     model, x = model_of("local")
     tfr.prediction.export(model, tmp_path / "draws", num_samples=2, seed=1)

@@ -42,7 +42,7 @@ class Coordinator(tf.distribute.coordinator.ClusterCoordinator):
 
     def __init__(self):
         self._jobs = []
-        self.numbers_of_jobs = []
+        self.numbers_of_jobs, self.functions = [], set()
 
     def __del__(self):
         pass  # there is nothing to stop
@@ -51,6 +51,7 @@ class Coordinator(tf.distribute.coordinator.ClusterCoordinator):
         return dataset_fn()
 
     def schedule(self, fn, args=None, kwargs=None):
+        self.functions.add(fn)
         self._jobs.append(Job(fn, args))
         return self._jobs[-1]
 
@@ -95,6 +96,7 @@ def test_workers_compute_what_this_process_does(coordinator, connected):
         *arguments, coordinator=coordinator, **options
     )
     assert set(coordinator.numbers_of_jobs) == {2}  # two members, and one
+    assert len(coordinator.functions) == 2  # steps and bounds, compiled once
     # A program within another may round otherwise.
     np.testing.assert_allclose(found._params, expected._params, rtol=1e-5)
     for name, value in expected.history.items():

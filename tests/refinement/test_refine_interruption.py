@@ -70,6 +70,7 @@ def test_interrupted_work_ends_with_the_same_numbers(
         ({"seed": 6}, "seed: 5 there, 6 now"),
         ({"variance_ratios": (0.7,)}, "variance_ratios"),
         ({"x": 2.0}, "x: '"),
+        ({"y": 2.0}, "y: '"),
     ],
 )
 def test_checkpoint_of_another_refinement_is_refused(
@@ -78,10 +79,10 @@ def test_checkpoint_of_another_refinement_is_refused(
     linear_gaussian.refine(
         problem.model(), problem.x, problem.y, checkpoint_dir=tmp_path
     )
-    factor = change.pop("x", 1.0)
+    factors = change.pop("x", 1.0), change.pop("y", 1.0)
     with pytest.raises(ValueError, match=f"another refinement.*{message}"):
         linear_gaussian.refine(
-            problem.model(), factor * problem.x, problem.y,
+            problem.model(), factors[0] * problem.x, factors[1] * problem.y,
             checkpoint_dir=tmp_path, **change,
         )  # fmt: skip
 
@@ -110,6 +111,29 @@ def test_checkpoint_of_another_posterior_is_refused(problem, tmp_path):
         )
 
 
+def test_checkpoint_of_another_prior_is_refused(problem, tmp_path):
+    wide = linear_gaussian.LinearGaussian(prior_scale=2.0).model()
+    wide.layers[-1].variational_weights[0].assign(*problem.mean_field())
+    arguments = (problem.x, problem.y)
+    linear_gaussian.refine(wide, *arguments, steps=1, checkpoint_dir=tmp_path)
+    with pytest.raises(ValueError, match="differ in prior"):
+        linear_gaussian.refine(
+            problem.model(), *arguments, steps=1, checkpoint_dir=tmp_path
+        )
+
+
+def test_checkpoint_of_other_statistics_is_refused(problem, tmp_path):
+    inner = problem.model()
+    normalization = keras.layers.BatchNormalization()
+    model = keras.Sequential([keras.Input((2,)), normalization, inner])
+    model.compile(loss=inner.loss)
+    arguments = (model, problem.x, problem.y)
+    linear_gaussian.refine(*arguments, steps=1, checkpoint_dir=tmp_path)
+    normalization.moving_mean.assign([0.0, 0.1])
+    with pytest.raises(ValueError, match="differ in other_weights"):
+        linear_gaussian.refine(*arguments, steps=1, checkpoint_dir=tmp_path)
+
+
 # Failure of a member.
 
 
@@ -132,12 +156,20 @@ def test_diverged_member_is_reported_and_left_out(problem):
     assert np.all(np.isfinite(ensemble.predict(problem.x)))
     members = ensemble.history["members"]
     assert len(members) == ensemble.num_members
+    assert members[-1] >= len(members)  # one that failed is before it
     alone = linear_gaussian.refine(
-        model, problem.x, problem.y, **{**options, "members": members[:1]}
+        model, problem.x, problem.y, **{**options, "members": members[-1:]}
     )
     np.testing.assert_array_equal(
-        linear_gaussian.params(alone)[0], linear_gaussian.params(ensemble)[0]
+        linear_gaussian.params(alone)[0], linear_gaussian.params(ensemble)[-1]
     )
+    for one, several in zip(alone.prior, ensemble.prior, strict=True):
+        np.testing.assert_array_equal(one[0], several[-1])
+    assert alone.history.keys() == ensemble.history.keys()
+    for name, value in alone.history.items():
+        if name != "trace_step":
+            assert len(ensemble.history[name]) == len(members)
+            np.testing.assert_array_equal(value[0], ensemble.history[name][-1])
 
 
 def test_divergence_of_all_members_is_an_error(problem):
