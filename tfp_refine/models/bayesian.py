@@ -107,8 +107,9 @@ def to_bayesian(
         model: `keras.Model`, not compiled.
 
     Raises:
-        ValueError: If an argument is invalid, or the model has no layer that
-            can get posteriors.
+        ValueError: If an argument is invalid, the model has no layer that can
+            get posteriors, or a layer does not say how it was made
+            (`get_config`).
 
     Warns:
         UserWarning: If layers are kept as they are, because there is no
