@@ -78,9 +78,12 @@ def _with_junk(draw):
 @hypothesis.given(_with_junk())
 def test_an_argument_is_refused_or_the_outputs_are_finite(drawn):
     case, name, value = drawn
+    x = case.inputs()
+    if name == "input_dim":
+        x = np.zeros_like(x)  # an index of however few
     try:
         layer = case.make(**{name: value})
-        outputs = layer(case.inputs())
+        outputs = layer(x)
         losses = layer.losses
     except REFUSALS:
         return
@@ -94,8 +97,6 @@ _SHAPES = st.lists(st.integers(0, 3), max_size=5).map(tuple)
 @budget.cases(25)
 @hypothesis.given(layer_cases.any_of(layer_cases.LINEAR), _SHAPES)
 def test_inputs_are_refused_or_have_the_promised_shape(case, shape):
-    if 0 in shape and case.arguments["dtype"].startswith("mixed"):
-        case.arguments["dtype"] = "float32"  # as below
     layer = case.make()
     x = np.ones(shape, case.input_dtype())
     try:
@@ -110,8 +111,6 @@ def test_inputs_are_refused_or_have_the_promised_shape(case, shape):
 @budget.cases(15)
 @hypothesis.given(layer_cases.any_of(layer_cases.LINEAR), _SHAPES)
 def test_other_inputs_of_a_built_layer_are_refused_or_work(case, shape):
-    if 0 in shape and case.arguments["dtype"].startswith("mixed"):
-        case.arguments["dtype"] = "float32"  # as below
     layer = case.make()
     layer(case.inputs())
     try:
@@ -125,15 +124,11 @@ def test_other_inputs_of_a_built_layer_are_refused_or_work(case, shape):
 @budget.cases(15)
 @hypothesis.given(layer_cases.any_of(layer_cases.LINEAR))
 def test_no_examples_give_no_outputs(case):
-    if case.arguments["dtype"].startswith("mixed"):
-        # TensorFlow's convolutions of none in half precision lose the filters.
-        case.arguments["dtype"] = "float32"
     layer = case.make()
     x = np.zeros((0, *case.shape), case.input_dtype())
     for sample in (True, False):
         outputs = layer(x, sample=sample)
-        # TensorFlow's convolutions of none may have lost the other axes.
-        assert outputs.shape[0] == 0
+        assert tuple(outputs.shape) == layer.compute_output_shape(x.shape)
 
 
 @budget.cases(15)
@@ -144,7 +139,7 @@ def test_no_examples_give_no_outputs(case):
     st.sampled_from(["kernel", "bias"]),
 )
 def test_a_prior_that_needs_a_draw_is_refused_where_there_is_none(case, part):
-    if case.kind is layers.DepthwiseConv2DFlipout and part == "kernel":
+    if case.kind in (layers.DepthwiseConv2DFlipout,) and part == "kernel":
         part = "depthwise"
     name = f"{part}_regularizer"
     if part != "kernel" or case.kind not in layer_cases.WITH_FLOWS:

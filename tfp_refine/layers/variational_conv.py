@@ -80,13 +80,16 @@ class ConvolutionalLayer(variational_layer.VariationalLayer):
 
     def _call(self, inputs, sample, sample_outputs):
         # Refuses what is smaller than the window, also once it is built.
-        self.compute_output_shape(inputs.shape)
+        output_shape = self.compute_output_shape(inputs.shape)
         channels = self.channel_axis % len(inputs.shape)
         if 0 in (*inputs.shape[1:channels], *inputs.shape[channels + 1 :]):
             raise ValueError(
                 "Inputs must have a position at least. Received: shape="
                 f"{tuple(inputs.shape)}"
             )
+        if inputs.shape[0] == 0:
+            # TensorFlow's own have the inputs' shape then (oneDNN).
+            return keras.ops.zeros(output_shape, self.compute_dtype)
         return super()._call(inputs, sample, sample_outputs)
 
     def broadcast_bias(self, bias):
