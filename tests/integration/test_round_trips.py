@@ -48,6 +48,9 @@ LAYER_CASES = {
     "Conv1DReparameterization": space(
         LAYERS.Conv1DReparameterization, 1, padding="causal"
     ),
+    "Conv1DTransposeFlipout": space(
+        LAYERS.Conv1DTransposeFlipout, 1, padding="same"
+    ),
     "Conv2DFlipout": space(LAYERS.Conv2DFlipout, 2, strides=2),
     "Conv2DLocalReparameterization": space(
         LAYERS.Conv2DLocalReparameterization, 2, activation="relu"
@@ -63,6 +66,9 @@ LAYER_CASES = {
     "Conv3DReparameterization": space(
         LAYERS.Conv3DReparameterization, 3, bias_posterior=None
     ),
+    "Conv3DTransposeFlipout": space(
+        LAYERS.Conv3DTransposeFlipout, 3, strides=2
+    ),
     "DenseFlipout": table(
         LAYERS.DenseFlipout, kernel_regularizer="empirical_bayes_kl"
     ),
@@ -74,6 +80,9 @@ LAYER_CASES = {
     "DenseMNF": table(LAYERS.DenseMNF),
     "DenseReparameterization": table(
         LAYERS.DenseReparameterization, kernel_regularizer="scale_mixture_kl"
+    ),
+    "DepthwiseConv1DFlipout": layer(
+        lambda: LAYERS.DepthwiseConv1DFlipout(2, **OPTIONS), 4, 2
     ),
     "DepthwiseConv2DFlipout": layer(
         lambda: LAYERS.DepthwiseConv2DFlipout(2, **OPTIONS), 4, 4, 2

@@ -17,7 +17,7 @@ def _assert_refused(make_layer, message, **arguments):
 @conv_layers.every_layer
 @pytest.mark.parametrize("number", [0, -3, 2.0, "4", None])
 def test_filters_must_be_a_positive_integer(make_layer, number):
-    depthwise = make_layer is layers.DepthwiseConv2DFlipout
+    depthwise = make_layer in conv_layers.DEPTHWISE
     name = "depth_multiplier" if depthwise else "filters"
     message = (
         f"`{name}` must be a positive integer. "
@@ -41,7 +41,7 @@ def test_sizes_must_be_positive_integers_for_each_axis(make_layer, name, value):
 @conv_layers.every_layer
 @pytest.mark.parametrize("padding", ["full", "causal", 3, None, (1, 1)])
 def test_padding_must_be_one_of_those_that_are_documented(make_layer, padding):
-    if padding == "causal" and conv_layers.rank(make_layer) == 1:
+    if padding == "causal" and make_layer.keras_layer is keras.layers.Conv1D:
         return
     _assert_refused(
         make_layer,
@@ -57,7 +57,7 @@ def test_data_format_must_be_known(make_layer):
 
 
 @pytest.mark.parametrize(
-    "make_layer", [*conv_layers.CONVOLUTIONS, layers.Conv2DTransposeFlipout]
+    "make_layer", [*conv_layers.CONVOLUTIONS, *conv_layers.TRANSPOSED]
 )
 def test_strides_and_dilation_exclude_each_other(make_layer):
     message = "not supported.*`dilation_rate > 1`. Received: strides=.*2.*=.*3"
@@ -109,12 +109,35 @@ def test_output_padding_must_be_less_than_the_strides(output_padding, message):
     )
 
 
+@pytest.mark.parametrize("make_layer", conv_layers.TRANSPOSED)
+@pytest.mark.parametrize("kernel_size", [2, 3, 4])
+@pytest.mark.parametrize("strides", [1, 3])
+def test_no_output_padding_of_even_windows_is_refused(
+    make_layer, kernel_size, strides
+):
+    # No inputs of a convolution are that small; TensorFlow would abort.
+    arguments = {
+        "kernel_size": kernel_size,
+        "strides": strides,
+        "padding": "same",
+        "output_padding": 0,
+    }
+    if kernel_size % 2 == 0:
+        message = "1 at least where `kernel_size` is even.*=.0.*kernel_size=.2"
+        message = message.replace("2", str(kernel_size))
+        _assert_refused(make_layer, message, **arguments)
+    else:
+        x = np.ones([1] + [2] * conv_layers.rank(make_layer) + [3])
+        layer = conv_layers.make(make_layer, **arguments)
+        assert layer(x).shape == layer.compute_output_shape(x.shape)
+
+
 @conv_layers.every_layer
 def test_arguments_of_other_layers_are_refused(make_layer):
     others = ["units"]
     if make_layer not in conv_layers.CONVOLUTIONS:
         others.append("groups")
-    if make_layer is not layers.Conv2DTransposeFlipout:
+    if make_layer not in conv_layers.TRANSPOSED:
         others.append("output_padding")
     for name in others:
         message = f"passed to {make_layer.__name__}: {{'{name}': 2}}"
@@ -151,7 +174,7 @@ def test_inputs_of_another_rank_or_number_of_channels_are_refused(make_layer):
 
 @conv_layers.every_layer
 def test_images_smaller_than_the_window_are_refused(make_layer):
-    if make_layer is layers.Conv2DTransposeFlipout:
+    if make_layer in conv_layers.TRANSPOSED:
         return
     rank, layer = conv_layers.rank(make_layer), conv_layers.make(make_layer)
     message = "would be zero or negative.*Received"
@@ -185,7 +208,7 @@ def test_the_documentation_names_every_argument_and_nothing_else(make_layer):
             break
         if "__init__" in vars(base):
             names |= set(inspect.signature(base.__init__).parameters)
-    if make_layer is layers.DepthwiseConv2DFlipout:
+    if make_layer in conv_layers.DEPTHWISE:
         names -= {"kernel_initializer", "kernel_regularizer"}
         names -= {"kernel_constraint"}
     names -= {"self", "kwargs"}
@@ -199,6 +222,7 @@ def test_the_documentation_leaves_no_placeholder(make_layer):
     assert not re.search(r"\{\w*\}", documentation)
     assert f"keras.layers.{make_layer.keras_layer.__name__}`" in documentation
     assert f"tfp_refine.layers.{make_layer.__name__}(" in documentation
-    assert ("causal" in documentation) == (conv_layers.rank(make_layer) == 1)
+    causal = make_layer.keras_layer is keras.layers.Conv1D
+    assert ("causal" in documentation) == causal
     # No line is longer than those of the source.
     assert max(map(len, documentation.splitlines())) <= 80

@@ -53,7 +53,7 @@ def test_examples_differ_by_unbiased_signs_constant_over_space(
 
 @pytest.mark.parametrize(
     "make_layer",
-    [layers.Conv1DFlipout, layers.Conv2DFlipout, layers.Conv2DTransposeFlipout],
+    [layers.Conv1DFlipout, layers.Conv2DFlipout, *conv_layers.TRANSPOSED],
 )
 def test_each_input_channel_has_a_sign_of_its_own(make_layer):
     # Two channels, so two sizes of the noise: with equal and unequal signs.

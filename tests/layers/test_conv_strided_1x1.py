@@ -64,22 +64,31 @@ def test_a_strided_1x1_convolution_that_needs_xla_is_that_of_keras(
     np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("make_layer", conv_layers.TRANSPOSED)
 @pytest.mark.parametrize("strides", [1, 2, 3, (1, 2), (3, 1)])
 @pytest.mark.parametrize("padding", ["valid", "same"])
 @pytest.mark.parametrize("output_padding", [None, 0, 1, (0, 1)])
 @pytest.mark.parametrize("data_format", ["channels_last", "channels_first"])
 def test_a_strided_1x1_transposed_convolution_is_that_of_keras(
-    strides, padding, output_padding, data_format, rng
+    make_layer, strides, padding, output_padding, data_format, rng
 ):
+    rank = conv_layers.rank(make_layer)
+    if rank != 2 and not (
+        isinstance(strides, int)
+        and isinstance(output_padding, int | None)
+        and data_format == "channels_last"
+    ):
+        return
     below = np.broadcast_to(output_padding or 0, 2) < np.broadcast_to(
         strides, 2
     )
     if not np.all(below):
         return  # an error in Keras too
-    layer = layers.Conv2DTransposeFlipout(
+    layer = make_layer(
         3, 1, strides, padding, output_padding, data_format, seed=1
     )
-    shape = (2, 4, 3, 2) if data_format == "channels_last" else (2, 2, 4, 3)
+    space = (4, 3, 2)[:rank]
+    shape = (2, *space, 2) if data_format == "channels_last" else (2, 2, *space)
     x = rng.normal(size=shape).astype("float32")
     outputs = layer(x, sample=False)
     expected = conv_layers.twin(layer, x.shape)(x)
@@ -134,22 +143,24 @@ def test_gradients_of_a_strided_1x1_convolution_are_exact(
 
 
 @pytest.mark.parametrize("batch_size", [3, 4])
+@pytest.mark.parametrize("make_layer", conv_layers.TRANSPOSED)
 def test_gradients_of_a_strided_1x1_transposed_convolution_are_exact(
-    batch_size, rng
+    make_layer, batch_size, rng
 ):
-    x = rng.normal(size=(batch_size, 8, 8, 4))
-    layer = layers.Conv2DTransposeFlipout(8, 1, strides=2, use_bias=False)
+    rank = conv_layers.rank(make_layer)
+    x = rng.normal(size=(batch_size, *[8] * rank, 4))
+    layer = make_layer(8, 1, strides=2, use_bias=False)
     layer.build(x.shape)
-    cotangent = rng.normal(size=(batch_size, 16, 16, 8))
+    cotangent = rng.normal(size=(batch_size, *[16] * rank, 8))
     kernel_gradient, x_gradient = _gradients(layer, x, cotangent)
-    here = cotangent[:, ::2, ::2]
+    here = cotangent[(slice(None), *[slice(None, None, 2)] * rank)]
     np.testing.assert_allclose(
-        kernel_gradient[0, 0],
-        np.tensordot(here, x, axes=[[0, 1, 2]] * 2),
+        np.reshape(kernel_gradient, (8, 4)),
+        np.tensordot(here, x, axes=[range(rank + 1)] * 2),
         rtol=1e-4,
         atol=1e-4,
     )
-    kernel = np.asarray(layer.kernel, "float64")[0, 0]
+    kernel = np.reshape(layer.kernel, (8, 4)).astype("float64")
     np.testing.assert_allclose(x_gradient, here @ kernel, rtol=1e-4, atol=1e-4)
 
 
@@ -184,7 +195,7 @@ def _window(operation):
 
 
 @pytest.mark.parametrize(
-    "make_layer", [*conv_layers.CONVOLUTIONS, layers.Conv2DTransposeFlipout]
+    "make_layer", [*conv_layers.CONVOLUTIONS, *conv_layers.TRANSPOSED]
 )
 @pytest.mark.parametrize("strides", ["equal", "one axis"])
 def test_no_strided_1x1_convolution_is_in_the_graph_of_a_training_step(
@@ -210,6 +221,7 @@ def test_odd_batches_do_not_corrupt_memory():
         for make_layer, shape in (
             (layers.Conv1DFlipout, (64, 8)),
             (layers.Conv2DFlipout, (16, 16, 8)),
+            (layers.Conv1DTransposeFlipout, (64, 8)),
             (layers.Conv2DTransposeFlipout, (16, 16, 8)),
         ):
             layer = make_layer(4, 1, 2, "same", num_train_examples=1)

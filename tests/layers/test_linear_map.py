@@ -92,6 +92,21 @@ GROUPS_OF_CASES = (
         (3, 2, 4),
     ),
     (
+        (layers.Conv1DTransposeFlipout,),
+        {"kernel_size": 3, "strides": 2, "dtype": "float64"},
+        (4, 2),
+    ),
+    (
+        (layers.Conv3DTransposeFlipout,),
+        {"kernel_size": (2, 1, 3), "strides": 2, "dtype": "float64"},
+        (2, 1, 2, 3),
+    ),
+    (
+        (layers.DepthwiseConv1DFlipout,),
+        {"kernel_size": 3, "strides": 2, "dtype": "float64"},
+        (6, 3),
+    ),
+    (
         (layers.DepthwiseConv2DFlipout,),
         {"kernel_size": (2, 3), "padding": "same", "strides": 2},
         (4, 4, 3),
@@ -151,7 +166,7 @@ def test_products_of_patches_and_columns_are_the_pre_activations(
     outputs = np.moveaxis(layer.mean_outputs(x), layer.channel_axis, -1)
     expected = np.reshape(outputs, (len(x), -1, outputs.shape[-1]))
     num_groups = arguments.get("groups", 1)
-    if make_layer is layers.DepthwiseConv2DFlipout:
+    if make_layer in conv_layers.DEPTHWISE:
         num_groups = x.shape[layer.channel_axis]
     assert patches.dtype == x.dtype
     assert layer.num_groups == num_groups

@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 
+from tests.support import conv_layers
 from tests.support import layer_case
 from tests.support import statistics
 from tfp_refine import layers
@@ -37,6 +38,16 @@ CASES = {
         (2, 3, 2),
         {"filters": 4, "kernel_size": (2, 3), "strides": 2},
     ),
+    "conv1d_transpose": (
+        layers.Conv1DTransposeFlipout,
+        (3, 2),
+        {"filters": 4, "kernel_size": 3, "strides": 2},
+    ),
+    "depthwise_conv1d": (
+        layers.DepthwiseConv1DFlipout,
+        (4, 2),
+        {"kernel_size": 2, "depth_multiplier": 2},
+    ),
     "depthwise_conv2d": (
         layers.DepthwiseConv2DFlipout,
         (3, 4, 2),
@@ -65,7 +76,7 @@ every_function = pytest.mark.parametrize("function", FUNCTIONS)
 def make(name="dense_flipout", **arguments):
     """Returns a layer of 4 units with a posterior of order one."""
     make_layer, input_shape, own = CASES[name]
-    if make_layer is layers.DepthwiseConv2DFlipout:
+    if make_layer in conv_layers.DEPTHWISE:
         arguments = {
             key.replace("kernel_reg", "depthwise_reg"): value
             for key, value in arguments.items()
@@ -87,11 +98,11 @@ def make(name="dense_flipout", **arguments):
 def of_unit(layer, values, unit):
     """Returns those of a kernel's values that lead to a unit."""
     values = np.asarray(values, "float64")
-    if isinstance(layer, layers.Conv2DTransposeFlipout):
-        return values[:, :, unit, :]
-    if isinstance(layer, layers.DepthwiseConv2DFlipout):
+    if isinstance(layer, conv_layers.TRANSPOSED):
+        return values[..., unit, :]
+    if isinstance(layer, conv_layers.DEPTHWISE):
         channel, which = divmod(unit, layer.depth_multiplier)
-        return values[:, :, channel, which]
+        return values[..., channel, which]
     return values[..., unit]
 
 
@@ -110,10 +121,10 @@ def test_a_unit_is_an_output_channel(name):
     for unit in range(4):
         loc = np.array(kernel.loc)
         of_this = np.array(loc)
-        if isinstance(layer, layers.Conv2DTransposeFlipout):
-            of_this[:, :, unit] += 1.0
-        elif isinstance(layer, layers.DepthwiseConv2DFlipout):
-            of_this[:, :, unit // 2, unit % 2] += 1.0
+        if isinstance(layer, conv_layers.TRANSPOSED):
+            of_this[..., unit, :] += 1.0
+        elif isinstance(layer, conv_layers.DEPTHWISE):
+            of_this[..., unit // 2, unit % 2] += 1.0
         else:
             of_this[..., unit] += 1.0
         kernel.assign(loc=of_this)

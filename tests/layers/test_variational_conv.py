@@ -73,6 +73,21 @@ CASES = {
         (2, 1, 2),
         {"kernel_size": 1, "strides": (2, 3)},
     ),
+    "conv1d_transpose_flipout": (
+        layers.Conv1DTransposeFlipout,
+        (3, 2),
+        {"kernel_size": 3, "strides": 2},
+    ),
+    "conv3d_transpose_flipout": (
+        layers.Conv3DTransposeFlipout,
+        (1, 2, 1, 2),
+        {"kernel_size": (2, 1, 2), "strides": (1, 2, 1), "padding": "same"},
+    ),
+    "depthwise_conv1d_flipout": (
+        layers.DepthwiseConv1DFlipout,
+        (4, 2),
+        {"kernel_size": 3, "padding": "same"},
+    ),
     "depthwise_conv2d_flipout": (
         layers.DepthwiseConv2DFlipout,
         (3, 4, 2),

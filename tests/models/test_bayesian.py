@@ -39,12 +39,13 @@ def convolutional():
 
 
 def sequences(kind, **options):
-    size = kind.__name__[4]  # ConvND
-    shape = (6,) * int(size)
+    (rank,) = [int(a) for a in kind.__name__ if a.isdigit()]
+    shape = (6,) * rank
+    sizes = (3,) if "Depthwise" in kind.__name__ else (3, 3)
     return keras.Sequential(
         [
             keras.Input((*shape, 2)),
-            kind(3, 3, name="convolution", **options),
+            kind(*sizes, name="convolution", **options),
             keras.layers.Flatten(),
             keras.layers.Dense(2),
         ]
@@ -80,7 +81,14 @@ def test_at_the_means_outputs_are_those_of_the_model(estimator):
 
 @pytest.mark.parametrize(
     "kind",
-    [keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D],
+    [
+        keras.layers.Conv1D,
+        keras.layers.Conv2D,
+        keras.layers.Conv3D,
+        keras.layers.Conv1DTranspose,
+        keras.layers.Conv3DTranspose,
+        keras.layers.DepthwiseConv1D,
+    ],
     ids=lambda kind: kind.__name__,
 )
 @pytest.mark.parametrize(

@@ -126,11 +126,12 @@ def _bidirectional(draw, x):
 
 def _transposed(draw, x):
     strides = draw(st.integers(1, 2))
-    return keras.layers.Conv2DTranspose(2, 2, strides, padding="same")(x)
+    kind = getattr(keras.layers, f"Conv{x.ndim - 2}DTranspose")
+    return kind(2, 2, strides, padding="same")(x)
 
 
 def _depthwise(draw, x):
-    return keras.layers.DepthwiseConv2D(
+    return getattr(keras.layers, f"DepthwiseConv{x.ndim - 2}D")(
         draw(st.integers(1, 2)),
         padding="same",
         depth_multiplier=draw(st.integers(1, 2)),
@@ -152,5 +153,12 @@ def _pooled(draw, x):
 
 # What takes any inputs, `[positions, channels]`, `[height, width, channels]`.
 _ANY_AXES = (_residual, _shared, _joined, _nested, _plain, _dense)
-_POSITIONS = (_convolution, _recurrent, _bidirectional, _pooled)
+_POSITIONS = (
+    _convolution,
+    _transposed,
+    _depthwise,
+    _recurrent,
+    _bidirectional,
+    _pooled,
+)
 _IMAGES = (_convolution, _transposed, _depthwise, _separable, _pooled)

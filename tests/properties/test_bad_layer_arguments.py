@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.properties import budget
 from tests.properties import junk
 from tests.properties import layer_cases
-from tfp_refine import layers
+from tests.support import conv_layers
 
 # Python's and Keras' way to refuse.
 REFUSALS = (TypeError, ValueError)
@@ -139,7 +139,7 @@ def test_no_examples_give_no_outputs(case):
     st.sampled_from(["kernel", "bias"]),
 )
 def test_a_prior_that_needs_a_draw_is_refused_where_there_is_none(case, part):
-    if case.kind in (layers.DepthwiseConv2DFlipout,) and part == "kernel":
+    if case.kind in conv_layers.DEPTHWISE and part == "kernel":
         part = "depthwise"
     name = f"{part}_regularizer"
     if part != "kernel" or case.kind not in layer_cases.WITH_FLOWS:

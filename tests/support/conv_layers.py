@@ -15,11 +15,13 @@ CONVOLUTIONS = (
     layers.Conv3DReparameterization,
     layers.Conv3DFlipout,
 )
-ALL = (
-    *CONVOLUTIONS,
+TRANSPOSED = (
+    layers.Conv1DTransposeFlipout,
     layers.Conv2DTransposeFlipout,
-    layers.DepthwiseConv2DFlipout,
+    layers.Conv3DTransposeFlipout,
 )
+DEPTHWISE = (layers.DepthwiseConv1DFlipout, layers.DepthwiseConv2DFlipout)
+ALL = (*CONVOLUTIONS, *TRANSPOSED, *DEPTHWISE)
 
 every_layer = pytest.mark.parametrize("make_layer", ALL)
 every_convolution = pytest.mark.parametrize("make_layer", CONVOLUTIONS)
@@ -43,7 +45,7 @@ def rank(make_layer):
 
 def make(make_layer, filters=4, kernel_size=3, **arguments):
     """Returns a layer; `filters` are those of each channel if depthwise."""
-    if make_layer is layers.DepthwiseConv2DFlipout:
+    if make_layer in DEPTHWISE:
         arguments["depth_multiplier"] = filters
     else:
         arguments["filters"] = filters

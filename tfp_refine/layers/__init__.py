@@ -3,6 +3,7 @@
 from tfp_refine.layers.concrete_dropout import ConcreteDropout
 from tfp_refine.layers.conv1d_flipout import Conv1DFlipout
 from tfp_refine.layers.conv1d_reparameterization import Conv1DReparameterization
+from tfp_refine.layers.conv1d_transpose_flipout import Conv1DTransposeFlipout
 from tfp_refine.layers.conv2d_flipout import Conv2DFlipout
 from tfp_refine.layers.conv2d_local_reparameterization import (
     Conv2DLocalReparameterization,
@@ -12,12 +13,14 @@ from tfp_refine.layers.conv2d_reparameterization import Conv2DReparameterization
 from tfp_refine.layers.conv2d_transpose_flipout import Conv2DTransposeFlipout
 from tfp_refine.layers.conv3d_flipout import Conv3DFlipout
 from tfp_refine.layers.conv3d_reparameterization import Conv3DReparameterization
+from tfp_refine.layers.conv3d_transpose_flipout import Conv3DTransposeFlipout
 from tfp_refine.layers.dense_flipout import DenseFlipout
 from tfp_refine.layers.dense_local_reparameterization import (
     DenseLocalReparameterization,
 )
 from tfp_refine.layers.dense_mnf import DenseMNF
 from tfp_refine.layers.dense_reparameterization import DenseReparameterization
+from tfp_refine.layers.depthwise_conv1d_flipout import DepthwiseConv1DFlipout
 from tfp_refine.layers.depthwise_conv2d_flipout import DepthwiseConv2DFlipout
 from tfp_refine.layers.embedding_reparameterization import (
     EmbeddingReparameterization,
@@ -44,6 +47,7 @@ __all__ = [
     "ConcreteDropout",
     "Conv1DFlipout",
     "Conv1DReparameterization",
+    "Conv1DTransposeFlipout",
     "Conv2DFlipout",
     "Conv2DLocalReparameterization",
     "Conv2DMNF",
@@ -51,10 +55,12 @@ __all__ = [
     "Conv2DTransposeFlipout",
     "Conv3DFlipout",
     "Conv3DReparameterization",
+    "Conv3DTransposeFlipout",
     "DenseFlipout",
     "DenseLocalReparameterization",
     "DenseMNF",
     "DenseReparameterization",
+    "DepthwiseConv1DFlipout",
     "DepthwiseConv2DFlipout",
     "EmbeddingReparameterization",
     "FixedVariancePosterior",

@@ -227,6 +227,25 @@ class VariationalConvTranspose(ConvolutionalLayer):
             data_format=data_format,
             dilation_rate=dilation_rate,
         )
+        self._check_output_padding()
+
+    def _check_output_padding(self):
+        """Refuses sizes that no convolution has as its inputs."""
+        if self.padding != "same" or self.output_padding is None:
+            return
+        windows = [
+            rate * (size - 1) + 1
+            for rate, size in zip(
+                self.dilation_rate, self.kernel_size, strict=True
+            )
+        ]
+        for window, more in zip(windows, self.output_padding, strict=True):
+            if window % 2 + more == 0:
+                raise ValueError(
+                    "With padding='same', `output_padding` must be 1 at least "
+                    "where `kernel_size` is even. Received: output_padding="
+                    f"{self.output_padding}, kernel_size={self.kernel_size}"
+                )
 
     def kernel_channels(self, channels):
         return self.filters, channels

@@ -32,8 +32,17 @@ _CLASSES = {
         "flipout": layers_lib.Conv3DFlipout,
         "reparameterization": layers_lib.Conv3DReparameterization,
     },
+    keras.layers.Conv1DTranspose: {
+        "flipout": layers_lib.Conv1DTransposeFlipout
+    },
     keras.layers.Conv2DTranspose: {
         "flipout": layers_lib.Conv2DTransposeFlipout
+    },
+    keras.layers.Conv3DTranspose: {
+        "flipout": layers_lib.Conv3DTransposeFlipout
+    },
+    keras.layers.DepthwiseConv1D: {
+        "flipout": layers_lib.DepthwiseConv1DFlipout
     },
     keras.layers.DepthwiseConv2D: {
         "flipout": layers_lib.DepthwiseConv2DFlipout
