@@ -155,6 +155,56 @@ def test_priors_know_the_inputs_of_a_unit(kind, twin):
     np.testing.assert_allclose(scales, [2**-0.5, 3**-0.5, 2**-0.5], rtol=1e-6)
 
 
+@recurrent
+def test_both_directions_draw_weights_of_their_own(kind, twin):
+    wide = tfr.layers.MeanFieldPosterior(0.5)
+    layer = make(
+        kind,
+        return_sequences=True,
+        kernel_posterior=wide,
+        kernel_initializer="ones",
+    )
+    both = keras.layers.Bidirectional(layer, merge_mode=None)
+    x = inputs_of(kind)
+    forward, backward = both(x)
+    assert len(both.losses) == 6
+    with tfr.layers.mean_weights():
+        means = both(x)
+    expected = keras.layers.Bidirectional(
+        twin(3, return_sequences=True), merge_mode=None
+    )
+    expected(x)
+    weights = both.forward_layer.layer.get_weights()
+    weights += both.backward_layer.layer.get_weights()
+    expected.set_weights(weights)
+    for ours, theirs in zip(means, expected(x), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    # Both have the seed of `layer`. Their noise is that of 6 weights, 200 times
+    # each: correlated by 5 / sqrt(1200) once in 1e6 runs.
+    noise = [
+        np.ravel(
+            [
+                one.weight_tensors[0].sample(one.seed_generator, "float32")
+                - one.weight_tensors[0].loc
+                for _ in range(200)
+            ]
+        )
+        for one in (both.forward_layer, both.backward_layer)
+    ]
+    assert np.abs(np.corrcoef(*noise)[0, 1]) < 5.0 / np.sqrt(1200)
+
+
+@recurrent
+def test_a_batch_may_begin_with_the_states_of_the_one_before(kind, twin):
+    layer, x = make(kind, stateful=True), inputs_of(kind)
+    with tfr.layers.mean_weights():
+        first, second = layer(x), layer(x)
+        assert np.abs(np.array(first) - np.array(second)).max() > 1e-4
+        np.testing.assert_array_equal(layer.states[0], second)
+        layer.reset_state()
+        np.testing.assert_array_equal(layer(x), first)
+
+
 @every
 def test_means_and_scales_have_gradients(kind, twin):
     layer, x = make(kind), inputs_of(kind)

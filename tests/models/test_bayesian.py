@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import tfp_refine as tfr
+from tests.support import conversion
 
-NUM_EXAMPLES = 100
 ESTIMATORS = ("flipout", "local_reparameterization", "reparameterization")
 
 
@@ -52,21 +52,11 @@ def sequences(kind, **options):
     ), np.random.default_rng(1).normal(size=(4, *shape, 2)).astype("float32")
 
 
-def convert(model, **options):
-    options = {"num_train_examples": NUM_EXAMPLES, "seed": 1} | options
-    return tfr.models.to_bayesian(model, **options)
-
-
-def assert_equal_at_means(converted, model, x):
-    with tfr.layers.mean_weights():
-        np.testing.assert_array_equal(converted(x), model(x))
-
-
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_at_the_means_outputs_are_those_of_the_model(estimator):
     model, x = convolutional(), images()
-    converted = convert(model, estimator=estimator)
-    assert_equal_at_means(converted, model, x)
+    converted = conversion.convert(model, estimator=estimator)
+    conversion.assert_equal_at_means(converted, model, x)
     assert np.std(tfr.predict(converted, x, 20, seed=1), axis=0).min() > 0.0
     name = {
         "flipout": "Conv2DFlipout",
@@ -98,50 +88,20 @@ def test_at_the_means_outputs_are_those_of_the_model(estimator):
 )
 def test_convolutions_of_all_ranks_are_converted_and_back(kind, options):
     model, x = sequences(kind, **options)
-    converted = convert(model)
-    assert_equal_at_means(converted, model, x)
+    converted = conversion.convert(model)
+    conversion.assert_equal_at_means(converted, model, x)
     back = tfr.models.to_deterministic(converted)
     np.testing.assert_array_equal(back(x), model(x))
-
-
-@pytest.mark.parametrize("kind", [keras.layers.LSTM, keras.layers.GRU])
-def test_texts_become_bayesian_and_back(kind):
-    model = keras.Sequential(
-        [
-            keras.Input((6,), dtype="int32"),
-            keras.layers.Embedding(20, 4, mask_zero=True),
-            kind(5, return_sequences=True, recurrent_regularizer="l2"),
-            kind(3, use_bias=False, go_backwards=True, dropout=0.3, seed=2),
-            keras.layers.Dense(2),
-        ]
-    )
-    x = np.random.default_rng(0).integers(0, 20, size=(4, 6))
-    converted = convert(model)
-    assert_equal_at_means(converted, model, x)
-    random = [len(layer.variational_weights) for layer in converted.layers]
-    assert random == [1, 3, 2, 2]
-    assert np.std(tfr.predict(converted, x, 10, seed=1), axis=0).min() > 0.0
-    back = tfr.models.to_deterministic(converted)
-    np.testing.assert_array_equal(back(x), model(x))
-    assert [type(a) for a in back.layers] == [type(a) for a in model.layers]
 
 
 def test_an_estimator_that_a_kind_does_not_have_is_its_first():
     model, _ = sequences(keras.layers.Conv1D)
-    converted = convert(model, estimator="local_reparameterization")
+    converted = conversion.convert(model, estimator="local_reparameterization")
     found = [type(layer) for layer in converted.layers if layer.weights]
     assert found == [
         tfr.layers.Conv1DFlipout,
         tfr.layers.DenseLocalReparameterization,
     ]
-
-
-def test_what_recurrent_layers_drop_has_the_seed_of_their_weights():
-    layer = keras.layers.GRU(2, dropout=0.3)
-    converted = convert(keras.Sequential([keras.Input((3, 2)), layer]))
-    back = tfr.models.to_deterministic(converted)
-    (one,), (other,) = back.layers, converted.layers
-    assert one.get_config()["seed"] == other.get_config()["seed"]
 
 
 def test_point_estimates_are_copied_too():
@@ -159,7 +119,7 @@ def test_point_estimates_are_copied_too():
 
 def test_back_and_forth_every_layer_is_of_its_kind_again():
     model, x = convolutional(), images()
-    back = tfr.models.to_deterministic(convert(model))
+    back = tfr.models.to_deterministic(conversion.convert(model))
     np.testing.assert_array_equal(back(x), model(x))
     kinds = [
         [(type(layer), layer.name) for layer in m._flatten_layers()][1:]
@@ -174,7 +134,9 @@ def test_back_and_forth_every_layer_is_of_its_kind_again():
 
 def test_a_draw_is_a_deterministic_model_of_its_own():
     model, x = convolutional(), images()
-    converted = convert(model, initializer=tfr.initializers.MOPED(0.5))
+    converted = conversion.convert(
+        model, initializer=tfr.initializers.MOPED(0.5)
+    )
     first, again, other = (
         tfr.models.to_deterministic(converted, seed=seed)(x)
         for seed in (1, 1, 2)
@@ -187,7 +149,9 @@ def test_a_draw_is_a_deterministic_model_of_its_own():
 def test_draws_have_the_moments_of_the_posterior():
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
     model.layers[0].kernel.assign(np.arange(1.0, 7.0).reshape(2, 3))
-    converted = convert(model, initializer=tfr.initializers.MOPED(0.3))
+    converted = conversion.convert(
+        model, initializer=tfr.initializers.MOPED(0.3)
+    )
     draws = np.array(
         [
             tfr.models.to_deterministic(converted, seed=s).layers[-1].kernel
@@ -203,7 +167,7 @@ def test_draws_have_the_moments_of_the_posterior():
 
 
 def test_moped_makes_scales_a_part_of_the_means():
-    converted = convert(
+    converted = conversion.convert(
         convolutional(), initializer=tfr.initializers.MOPED(0.2, 1e-3)
     )
     for weight in converted.get_layer("first").variational_weights:
@@ -216,7 +180,9 @@ def test_moped_makes_scales_a_part_of_the_means():
 
 def test_without_an_initializer_scales_are_those_of_the_posterior():
     posterior = tfr.layers.MeanFieldPosterior(0.03)
-    converted = convert(convolutional(), initializer=None, posterior=posterior)
+    converted = conversion.convert(
+        convolutional(), initializer=None, posterior=posterior
+    )
     for weight in converted.get_layer("outputs").variational_weights:
         np.testing.assert_allclose(weight.scale, 0.03, rtol=1e-5)
 
@@ -225,17 +191,17 @@ def test_initializers_may_look_at_data():
     x = images(40)
     y = np.arange(40) % 3
     model = convolutional()
-    converted = convert(model, initializer="lsuv", data=(x, y))
+    converted = conversion.convert(model, initializer="lsuv", data=(x, y))
     with tfr.layers.mean_weights():
         assert np.abs(converted(x) - np.array(model(x))).max() > 1e-3
     with pytest.raises(ValueError, match="IBLM needs training data"):
-        convert(model, initializer="iblm")
+        conversion.convert(model, initializer="iblm")
 
 
 def test_the_bound_counts_each_layer_once():
     model = convolutional()
     prior = tfr.regularizers.GaussianKL(0.5)
-    converted = convert(model, regularizer=prior)
+    converted = conversion.convert(model, regularizer=prior)
     converted(images())
     expected = sum(
         float(weight.kl())
@@ -244,12 +210,14 @@ def test_the_bound_counts_each_layer_once():
     )
     assert expected > 0.0
     np.testing.assert_allclose(
-        sum(map(float, converted.losses)), expected / NUM_EXAMPLES, rtol=1e-5
+        sum(map(float, converted.losses)),
+        expected / conversion.NUM_EXAMPLES,
+        rtol=1e-5,
     )
 
 
 def test_a_predicate_chooses_layers():
-    converted = convert(
+    converted = conversion.convert(
         convolutional(), layers=lambda layer: layer.name == "outputs"
     )
     random = [
@@ -271,21 +239,21 @@ def test_what_has_no_variational_twin_is_kept_and_named():
     x = Own(3, name="own")(keras.layers.Flatten()(x))
     model = keras.Model(inputs, keras.layers.Dense(2, name="outputs")(x))
     with pytest.warns(UserWarning, match=r"kind: separable, double, own\."):
-        converted = convert(model)
+        converted = conversion.convert(model)
     x = np.random.default_rng(0).normal(size=(3, 6, 4)).astype("float32")
-    assert_equal_at_means(converted, model, x)
+    conversion.assert_equal_at_means(converted, model, x)
 
 
 def test_nothing_is_warned_of_for_usual_models():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        convert(convolutional())
+        conversion.convert(convolutional())
 
 
 def test_the_model_is_left_as_it_was():
     model, x = convolutional(), images()
     before, weights = model(x), model.get_weights()
-    converted = convert(model)
+    converted = conversion.convert(model)
     converted.compile("adam", "mse")
     converted.fit(x, np.ones((5, 3)), epochs=2, verbose=0)
     np.testing.assert_array_equal(model(x), before)
@@ -298,22 +266,23 @@ def test_files_and_mixed_precision(tmp_path):
     hidden = keras.layers.Dense(4, "relu", dtype="mixed_float16")(inputs)
     model = keras.Model(inputs, keras.layers.Dense(2, dtype="float32")(hidden))
     x = np.random.default_rng(0).normal(size=(5, 3)).astype("float32")
-    converted = convert(model)
-    assert_equal_at_means(converted, model, x)
+    converted = conversion.convert(model)
+    conversion.assert_equal_at_means(converted, model, x)
     converted.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert_equal_at_means(loaded, model, x)
+    conversion.assert_equal_at_means(loaded, model, x)
 
 
 def test_seeds_differ_by_layer_and_fix_the_noise():
     model, x = convolutional(), images()
     draws = [
-        tfr.predict(convert(model, seed=seed), x, 3, seed=7) for seed in (1, 1)
+        tfr.predict(conversion.convert(model, seed=seed), x, 3, seed=7)
+        for seed in (1, 1)
     ]
     np.testing.assert_array_equal(*draws)
     seeds = [
         layer.seed
-        for layer in convert(model)._flatten_layers()
+        for layer in conversion.convert(model)._flatten_layers()
         if getattr(layer, "variational_weights", ())
     ]
     assert len(set(seeds)) == len(seeds) == 6
@@ -344,12 +313,12 @@ class Subclassed(keras.Model):
 )
 def test_bad_arguments(options, message):
     with pytest.raises(ValueError, match=message):
-        convert(convolutional(), **options)
+        conversion.convert(convolutional(), **options)
 
 
 def test_models_that_cannot_be_converted():
     with pytest.raises(ValueError, match="functional or Sequential"):
-        convert(Subclassed())
+        conversion.convert(Subclassed())
     with pytest.raises(ValueError, match="functional or Sequential"):
         tfr.models.to_deterministic(Subclassed())
     with pytest.raises(ValueError, match="no layer with posteriors"):

@@ -114,14 +114,29 @@ def _convolution(draw, x):
 
 
 def _recurrent(draw, x):
-    kind = draw(st.sampled_from([keras.layers.LSTM, keras.layers.GRU]))
-    return kind(draw(st.integers(1, 3)), return_sequences=draw(st.booleans()))(
-        x
+    return _recurrent_layer(draw)(x)
+
+
+def _recurrent_layer(draw):
+    layer, cell = draw(
+        st.sampled_from(
+            [
+                (keras.layers.LSTM, keras.layers.LSTMCell),
+                (keras.layers.GRU, keras.layers.GRUCell),
+            ]
+        )
     )
+    units, all_steps = draw(st.integers(1, 3)), draw(st.booleans())
+    if draw(st.booleans()):
+        return keras.layers.RNN(cell(units), return_sequences=all_steps)
+    return layer(units, return_sequences=all_steps)
 
 
 def _bidirectional(draw, x):
-    return keras.layers.Bidirectional(keras.layers.GRU(2))(x)
+    mode = draw(st.sampled_from(["concat", "sum"]))
+    return keras.layers.Bidirectional(_recurrent_layer(draw), merge_mode=mode)(
+        x
+    )
 
 
 def _transposed(draw, x):

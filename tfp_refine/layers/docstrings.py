@@ -151,7 +151,8 @@ _SAMPLED = """\
 
 _RECURRENT = """\
     All steps of all examples of a call share the draw: the weights are those of
-    one network, which is unrolled over time.
+    one network, which is unrolled over time. It can be the layer of a
+    `keras.layers.Bidirectional`; then each direction has draws of its own.
 
     Args:
         *args: Arguments of `{twin}`: `units`.

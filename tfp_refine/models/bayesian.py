@@ -55,6 +55,11 @@ _CLASSES = {
         "reparameterization": layers_lib.LSTMReparameterization
     },
 }
+# A layer of steps of a cell computes what these do.
+_OF_CELLS = {
+    keras.layers.GRUCell: keras.layers.GRU,
+    keras.layers.LSTMCell: keras.layers.LSTM,
+}
 _NORMALIZATIONS = (
     keras.layers.BatchNormalization,
     keras.layers.GroupNormalization,
@@ -86,9 +91,12 @@ def to_bayesian(
 ):
     """Copies a Keras model, with posteriors for its weights.
 
-    Dense layers and convolutions become variational layers, with the model's
-    weights as their posteriors' means; others are copied as they are. In the
-    scope `layers.mean_weights`, and with `sample=False` of `predict`, the copy
+    Dense layers, convolutions, embeddings and recurrent layers become
+    variational layers, with the model's weights as their posteriors' means;
+    others are copied as they are. A `keras.layers.RNN` of an `LSTMCell` or a
+    `GRUCell` becomes the layer of that cell; the two layers of a
+    `keras.layers.Bidirectional` are converted each. In the scope
+    `layers.mean_weights`, and with `sample=False` of `predict`, the copy
     returns what the model returns.
 
     Args:
@@ -153,13 +161,16 @@ def to_bayesian(
     kept = []
 
     def convert(layer, number):
-        kinds = _CLASSES.get(type(layer))
+        kinds = _CLASSES.get(_kind(layer))
         if kinds is None or not (layers is None or layers(layer)):
             if kinds is None and _is_worth_a_warning(layer):
                 kept.append(layer.name)
             return None
         kind = kinds.get(estimator, next(iter(kinds.values())))
         config = layer.get_config()
+        if "cell" in config:
+            del config["cell"]
+            config = layer.cell.get_config() | config
         for name in _regularizers(config):
             config[name] = regularizer
         for name in _posteriors(kind):
@@ -250,6 +261,16 @@ def to_deterministic(model, *, seed=None):
     return converted
 
 
+def _kind(layer):
+    """Returns the class of a layer, or the one that computes the same."""
+    if type(layer) is not keras.layers.RNN:
+        return type(layer)
+    cell = layer.cell
+    if getattr(cell, "dtype_policy", None) != layer.dtype_policy:
+        return type(layer)
+    return _OF_CELLS.get(type(cell), type(layer))
+
+
 def _regularizers(config):
     """Returns the names of the regularizers of weights in a configuration."""
     return [
@@ -307,9 +328,19 @@ def _copy(model, convert):
     def copy(layer):
         if not isinstance(layer, keras.layers.Layer):
             return cloning.copy_layer(layer)
+        if type(layer) is keras.layers.Bidirectional:
+            return copy_directions(layer)
         new = convert(layer, len(copies))
         copies[layer] = cloning.copy_layer(layer) if new is None else new
         return copies[layer]
+
+    def copy_directions(layer):
+        forward, backward = layer.forward_layer, layer.backward_layer
+        config = layer.get_config()
+        config |= {"layer": copy(forward), "backward_layer": copy(backward)}
+        new = keras.layers.Bidirectional(**config)
+        copies[forward] = new.forward_layer  # a copy of that copy
+        return new
 
     converted = cloning.clone(model, copy, recursive=True)
     for old, new in copies.items():
