@@ -119,15 +119,17 @@ class Doubled(L.Layer):
 
 
 class Unnamed(L.Layer):
-    def __init__(self, factor):
-        super().__init__()
-        self.factor = factor
+    """Does not say how it was made."""
+
+    def __init__(self, function):
+        super().__init__(name="secret")
+        self.function = function
+
+    def build(self, shape):
+        self.factor = self.add_weight(shape=(shape[-1],), initializer="ones")
 
     def call(self, inputs):
-        return self.factor * inputs
-
-    def get_config(self):
-        raise NotImplementedError("no config")
+        return self.function(self.factor * inputs)
 
 
 def around(layer):
@@ -143,9 +145,20 @@ def test_layers_of_users_are_kept_and_named(rng):
 
 
 @pytest.mark.parametrize("conversion", CONVERSIONS)
-def test_layers_that_do_not_say_how_they_were_made_are_named(conversion):
-    with pytest.raises(ValueError, match="an? Unnamed, cannot be copied"):
-        CONVERSIONS[conversion](around(Unnamed(2.0)))
+@pytest.mark.filterwarnings("ignore:These layers:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*dropout.*:UserWarning")
+def test_layers_that_do_not_say_how_they_were_made_are_kept_and_named(
+    conversion, rng
+):
+    model, x = around(Unnamed(keras.ops.tanh)), rng.normal(size=(2, 3))
+    with pytest.warns(UserWarning, match="'secret', an? Unnamed, is kept its"):
+        converted = CONVERSIONS[conversion](model)
+    with tfr.layers.mean_weights():
+        np.testing.assert_array_equal(converted(x), model(x))
+    assert converted.get_layer("secret") is model.get_layer("secret")
+    converted.compile("sgd", "mse")
+    converted.fit(x, np.ones((2, 2)), verbose=0)
+    assert np.all(np.array(model.get_layer("secret").factor) != 1.0)
 
 
 def test_the_regularizer_of_a_point_estimate_is_kept():

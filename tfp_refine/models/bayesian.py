@@ -124,14 +124,14 @@ def to_bayesian(
         model: `keras.Model`, not compiled.
 
     Raises:
-        ValueError: If an argument is invalid, the model has no layer that can
-            get posteriors, or a layer does not say how it was made
-            (`get_config`).
+        ValueError: If an argument is invalid, or the model has no layer that
+            can get posteriors.
 
     Warns:
         UserWarning: If layers are kept as they are, because there is no
             variational layer of their kind; it names them. Normalization is
-            kept silently.
+            kept silently. Also if a layer does not say how it was made
+            (`get_config`): then both models have the layer itself.
 
     Example:
 

@@ -1,6 +1,7 @@
 """Copies of Keras models, layer by layer."""
 
 import contextlib
+import warnings
 
 import keras
 
@@ -45,16 +46,16 @@ def copy_layer(layer):
 
     What has nothing to train is taken itself: operations between layers,
     functions of Python, which cannot be copied, and preprocessing, whose state
-    is not all in its weights.
+    is not all in its weights. So are layers that do not say how they were made.
 
     Args:
         layer: Layer or operation.
 
     Returns:
-        layer: The copy.
+        layer: The copy, or `layer`.
 
-    Raises:
-        ValueError: If the layer does not say how it was made.
+    Warns:
+        UserWarning: If the layer does not say how it was made.
     """
     if (
         not isinstance(layer, keras.layers.Layer)
@@ -64,8 +65,12 @@ def copy_layer(layer):
         return layer
     try:
         return type(layer).from_config(layer.get_config())
-    except (NotImplementedError, TypeError) as error:
-        raise ValueError(
-            f"Layer '{layer.name}', a {type(layer).__name__}, cannot be copied:"
-            f" it must implement `get_config` and `from_config` ({error})"
-        ) from error
+    except (NotImplementedError, TypeError):
+        warnings.warn(
+            f"Layer '{layer.name}', a {type(layer).__name__}, is kept itself, "
+            "not copied, as it does not implement `get_config` and "
+            "`from_config`: both models have it, and training one of them "
+            "changes it in both.",
+            stacklevel=2,
+        )
+        return layer

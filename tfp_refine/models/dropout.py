@@ -50,6 +50,8 @@ def to_mc_dropout(
     Warns:
         UserWarning: If layers with weights are left without dropout, such as
             recurrent ones; it names them. Normalization is left silently.
+            Also if a layer does not say how it was made (`get_config`): then
+            both models have the layer itself.
 
     Example:
 
