@@ -21,9 +21,10 @@ PATIENCE = 300
 class Chief:
     """The process of a chief."""
 
-    def __init__(self, folder, cluster=None, name="ensemble"):
-        self.path = folder / f"{name}.npz"
+    def __init__(self, folder, cluster=None, where="cluster"):
+        self.path = folder / "ensemble.npz"
         self.saved = folder / "work" / "refinement.npz"
+        self._began_with = self._saved_at()
         environment = os.environ | {
             "PYTHONPATH": str(ROOT),
             "TF_CPP_MIN_LOG_LEVEL": "3",
@@ -36,7 +37,7 @@ class Chief:
                 cluster_chief.__file__,
                 str(self.saved.parent),
                 str(self.path),
-                "here" if cluster is None else "cluster",
+                "here" if cluster is None else where,
             ],
             env=environment,
             stderr=subprocess.PIPE,
@@ -45,11 +46,14 @@ class Chief:
 
     def wait_for_a_save(self):
         deadline = time.monotonic() + PATIENCE
-        while not self.saved.exists():
+        while self._saved_at() == self._began_with:
             assert self.process.poll() is None, self.process.stderr.read()
             assert time.monotonic() < deadline
             time.sleep(0.05)
         return self.auxiliary()
+
+    def _saved_at(self):
+        return self.saved.stat().st_mtime_ns if self.saved.exists() else None
 
     def auxiliary(self):
         with np.load(self.saved) as saved:
@@ -105,14 +109,25 @@ def test_a_killed_chief_goes_on_where_it_was(cluster, expected, tmp_path):
     chief.kill()
     assert 1 <= chief.auxiliary() < 5
     assert not chief.path.exists()
-    modified = chief.saved.stat().st_mtime_ns
     again = Chief(tmp_path, cluster)
-    while again.saved.stat().st_mtime_ns == modified:
-        assert again.process.poll() is None, again.process.stderr.read()
-        time.sleep(0.05)
     # The first thing that it saves is not of the first auxiliary variable.
-    assert again.auxiliary() > 1
+    assert again.wait_for_a_save() > 1
     assert_same(again.result(), expected)
+
+
+def test_members_that_were_ahead_when_the_chief_was_killed_are_kept(
+    cluster, expected, tmp_path
+):
+    for _ in range(20):  # until it is killed at such a moment
+        chief = Chief(tmp_path, cluster, where="member_by_member")
+        chief.wait_for_a_save()
+        chief.kill()
+        with np.load(chief.saved) as saved:
+            ahead = saved["ahead"]
+        if np.any(ahead):
+            break
+    assert np.any(ahead)
+    assert_same(Chief(tmp_path, cluster).result(), expected)
 
 
 def test_without_any_worker_the_work_waits_for_one(cluster, expected, tmp_path):

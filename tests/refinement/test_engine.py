@@ -45,7 +45,7 @@ def test_nothing_is_traced_twice():
     for ratio, keys in ((0.7, [1, 2, 3]), (0.4, [4, 5, 6])):
         state = engine.condition(state, ratio, keys)
         for begin, end in ((0, 1), (1, 4), (4, 10)):
-            result = engine.run(
+            (result,) = engine.run(
                 state, progress.moments, keys, 0.1 * ratio, begin, end
             )
             state = state._replace(params=result.params)
@@ -101,7 +101,7 @@ def test_an_epoch_visits_each_example_at_most_once(batch_size):
     per_epoch = 20 // batch_size
     # In two calls, of which the second starts within an epoch.
     for begin, end in ((0, per_epoch + 1), (per_epoch + 1, 2 * per_epoch)):
-        engine.run(progress.state, progress.moments, [3], 0.1, begin, end)
+        list(engine.run(progress.state, progress.moments, [3], 0.1, begin, end))
     epochs = [
         np.concatenate(seen[i * per_epoch : (i + 1) * per_epoch])
         for i in range(2)
@@ -115,9 +115,9 @@ def test_steps_do_not_depend_on_how_they_are_cut():
     problem = linear_gaussian.LinearGaussian()
     engine, progress = _setup(problem, batch_size=6)
     keys = [1, 2, 3]
-    whole = engine.run(progress.state, progress.moments, keys, 0.1, 0, 9)
-    first = engine.run(progress.state, progress.moments, keys, 0.1, 0, 4)
-    rest = engine.run(
+    (whole,) = engine.run(progress.state, progress.moments, keys, 0.1, 0, 9)
+    (first,) = engine.run(progress.state, progress.moments, keys, 0.1, 0, 4)
+    (rest,) = engine.run(
         progress.state._replace(params=first.params),
         first.moments, keys, 0.1, 4, 9,
     )  # fmt: skip
@@ -139,7 +139,7 @@ def test_learning_rate_decays_to_zero_over_the_steps(decay, factors):
     engine, progress = _setup(problem, learning_rate_decay=decay, num_members=1)
     for begin, factor in zip((0, 5, 9), factors, strict=True):
         moments = progress.moments
-        result = engine.run(
+        (result,) = engine.run(
             progress.state, moments, [1], 0.01, begin, begin + 1
         )
         moved = np.abs(result.params - progress.state.params)
@@ -161,7 +161,7 @@ def test_a_member_whose_loss_is_nan_stops_alone():
     engine, progress = _setup(problem, loss=loss)
     params = progress.state.params.copy()
     params[1, 0] = 100.0 * np.sign(problem.x.mean())
-    result = engine.run(
+    (result,) = engine.run(
         progress.state._replace(params=params),
         progress.moments, [1, 2, 3], 0.01, 0, 10,
     )  # fmt: skip

@@ -24,13 +24,20 @@ DEVICES = (
 class Job:
     """What a worker is to compute, and then what it has computed."""
 
-    def __init__(self, function, args):
+    def __init__(self, coordinator, function, args):
+        self._coordinator = coordinator
         self._function, self._args = function, args
 
     def compute(self):
-        self._result = self._function(*self._args)
+        try:
+            self._result = self._function(*self._args)
+        except ValueError as error:
+            self._coordinator.error = error
 
     def get(self):
+        self._coordinator.compute()
+        if self._coordinator.error is not None:
+            raise tf.errors.CancelledError(None, None, "cancelled")
         return self._result
 
 
@@ -43,6 +50,7 @@ class Coordinator(tf.distribute.coordinator.ClusterCoordinator):
     def __init__(self):
         self._jobs = []
         self.numbers_of_jobs, self.functions = [], set()
+        self.error = None
 
     def __del__(self):
         pass  # there is nothing to stop
@@ -52,13 +60,19 @@ class Coordinator(tf.distribute.coordinator.ClusterCoordinator):
 
     def schedule(self, fn, args=None, kwargs=None):
         self.functions.add(fn)
-        self._jobs.append(Job(fn, args))
+        self._jobs.append(Job(self, fn, args))
         return self._jobs[-1]
 
-    def join(self):
-        self.numbers_of_jobs.append(len(self._jobs))
+    def compute(self):
+        if self._jobs:
+            self.numbers_of_jobs.append(len(self._jobs))
         while self._jobs:
             self._jobs.pop().compute()
+
+    def join(self):
+        self.compute()
+        if self.error is not None:
+            raise self.error
 
 
 @pytest.fixture
@@ -168,3 +182,14 @@ def test_workers_let_go_of_the_data_when_the_work_ends(
         problem.model(), problem.x, problem.y, coordinator=coordinator, steps=1
     )
     assert [place._constants for place in made] == [None]
+
+
+def test_what_went_wrong_first_is_told(coordinator):
+    def program(number, constant):
+        del number, constant
+        raise ValueError("this")
+
+    workers = places.Workers((tf.constant(5),), coordinator)
+    batches = [(tf.constant(0),), (tf.constant(1),)]
+    with pytest.raises(ValueError, match="this"):
+        list(workers.compute(program, (), batches))

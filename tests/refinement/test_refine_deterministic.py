@@ -204,7 +204,7 @@ def _one_step(problem, model, refine_deterministic=True):
     )
     engine = linear_gaussian.engine(setup, settings)
     progress = progress_lib.Progress.begin(setup.params, setup.prior, settings)
-    result = engine.run(progress.state, progress.moments, [1, 2], 0.01, 0, 1)
+    (result,) = engine.run(progress.state, progress.moments, [1, 2], 0.01, 0, 1)
     # Adam's first moment after one step is a tenth of the gradient.
     return setup.layout, 10.0 * result.moments.first.numpy(), result
 

@@ -63,6 +63,39 @@ def test_interrupted_work_ends_with_the_same_numbers(
         np.testing.assert_array_equal(resumed.history[name], value)
 
 
+@pytest.mark.parametrize("advanced", [1, 2, 3, 5, 20])
+def test_members_that_are_ahead_are_not_computed_again(
+    problem, tmp_path, monkeypatch, advanced
+):
+    arguments = (problem.model(), problem.x, problem.y)
+    options = {"members_per_batch": 1}
+    expected = linear_gaussian.refine(*arguments, **options)
+    monkeypatch.setattr(run_lib, "_SAVE_EVERY", 0.0)
+    monkeypatch.setattr(run_lib, "_SAVE_RATIO", 0.0)
+    left = [advanced]
+    original = run_lib.Run._advance
+
+    def advance(self, *arguments):
+        if not left[0]:
+            raise _Interrupt
+        left[0] -= 1
+        original(self, *arguments)
+
+    monkeypatch.setattr(run_lib.Run, "_advance", advance)
+    options["checkpoint_dir"] = tmp_path
+    with pytest.raises(_Interrupt):
+        linear_gaussian.refine(*arguments, **options)
+    left[0] = -1  # endless
+    resumed = linear_gaussian.refine(*arguments, **options)
+    # Three members have 12 reports each.
+    assert -left[0] - 1 == 3 * 12 - advanced
+    np.testing.assert_array_equal(
+        linear_gaussian.params(resumed), linear_gaussian.params(expected)
+    )
+    for name, value in expected.history.items():
+        np.testing.assert_array_equal(resumed.history[name], value)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

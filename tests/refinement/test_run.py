@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfp_refine.math import adam
 from tfp_refine.refinement import engine as engine_lib
 from tfp_refine.refinement import progress as progress_lib
 from tfp_refine.refinement import run as run_lib
@@ -14,14 +15,19 @@ LOSS = 2.0
 
 
 class Engine:
-    """Notes what it is asked for; each takes a second of a clock."""
+    """Notes what it is asked for; each takes a second of a clock.
+
+    Args:
+        failing: Which members fail.
+        size: Members whose steps are computed at a time.
+    """
 
     num_workers = 1
 
-    def __init__(self, failing=()):
+    def __init__(self, failing=(), size=2):
         self.keys, self.rows, self.steps, self.moments = [], [], [], []
         self.seconds = 0.0
-        self._failing = failing
+        self._failing, self._size = failing, size
 
     def condition(self, state, ratio, keys):
         self.keys.append(tuple(keys))
@@ -31,14 +37,27 @@ class Engine:
         self.keys.append(tuple(keys))
         self.steps.append((begin, end))
         self.moments.append(np.max(moments.first))
-        moments = moments._replace(first=moments.first + 1.0)
-        self.seconds += 1.0
-        failed = np.full(len(keys), -1)
-        failed[list(self._failing)] = begin
-        loss = tf.fill([len(keys)], LOSS)
-        return engine_lib.StepResult(
-            state.params, moments, loss, tf.constant(failed)
-        )
+        for first in range(0, len(keys), self._size):
+            part = slice(first, first + self._size)
+            self.seconds += 1.0
+            size = len(keys[part])
+            failed = np.full(size, -1)
+            failed[
+                [f - first for f in self._failing if f - first in range(size)]
+            ] = begin
+            # Which tells the member, and how often it has been here.
+            params = (
+                state.params[part] + np.reshape(keys[part], (-1, 1, 1)) % 97
+            )
+            yield engine_lib.StepResult(
+                tf.constant(params),
+                adam.AdamState(
+                    tf.constant(moments.first[part] + 1.0),
+                    tf.constant(moments.second[part] + 2.0),
+                ),
+                tf.fill([size], LOSS),
+                tf.constant(failed),
+            )
 
     def evaluate(self, state, keys, rows):
         assert len(keys) == len(state.params)

@@ -1,7 +1,8 @@
 """A chief that refines a model; a process of its own.
 
 Run as a script, with the folder of the checkpoint, the file of the ensemble's
-arrays, and `cluster` or `here`.
+arrays, and `here`, `cluster` or `member_by_member`: by a cluster, each member a
+job of its own, after which the work is saved.
 """
 
 import pathlib
@@ -11,6 +12,7 @@ import keras
 import numpy as np
 
 import tfp_refine as tfr
+from tfp_refine.refinement import run
 
 NUM_MEMBERS = 5
 STEPS = 1500
@@ -43,8 +45,11 @@ def main():
     """Refines, and writes what came of it."""
     folder, path, where = sys.argv[1:]
     coordinator = None
-    if where == "cluster":
+    if where != "here":
         coordinator = tfr.distribute.connect(timeout=300)
+    alone = where == "member_by_member"
+    if alone:
+        run._SAVE_EVERY = run._SAVE_RATIO = 0.0
     ensemble = tfr.refine(
         model(),
         *data(),
@@ -53,6 +58,7 @@ def main():
         batch_size=64,
         num_eval_samples=3,
         coordinator=coordinator,
+        members_per_batch=1 if alone else None,
         checkpoint_dir=None if folder == "none" else folder,
         seed=3,
         verbose=2,

@@ -91,14 +91,12 @@ class Engine:
             state: Stacked `MemberState`.
         """
         ratio = tf.constant(ratio, tf.float64)
+        batches = members.batches(
+            self._members_per_batch, state, np.asarray(keys, np.int64)
+        )
         # Too little work to send it anywhere.
-        return members.in_batches(
-            lambda batches: [
-                self._condition(*batch, ratio) for batch in batches
-            ],
-            self._members_per_batch,
-            state,
-            np.asarray(keys, np.int64),
+        return members.together(
+            self._condition(*batch, ratio) for batch in batches
         )
 
     def run(self, state, moments, keys, learning_rate, begin, end):
@@ -112,8 +110,8 @@ class Engine:
             begin: First step.
             end: Step after the last.
 
-        Returns:
-            result: `StepResult`.
+        Yields:
+            result: `StepResult` of a batch of members, in their order.
         """
         return self._in_batches(
             self._members_per_batch,
@@ -130,24 +128,22 @@ class Engine:
         """Estimates each member's bound, as `Evaluator` does."""
         # Which may be of a few members: then an equal part for each worker.
         share = -(-len(keys) // self.num_workers)
-        return self._in_batches(
-            min(share, self._members_per_batch),
-            self._evaluator.program,
-            (state, keys),
-            (
-                tf.constant(rows, tf.int32),
-                tf.constant(self._settings.num_eval_samples, tf.int64),
-            ),
+        return members.together(
+            self._in_batches(
+                min(share, self._members_per_batch),
+                self._evaluator.program,
+                (state, keys),
+                (
+                    tf.constant(rows, tf.int32),
+                    tf.constant(self._settings.num_eval_samples, tf.int64),
+                ),
+            )
         )
 
     def _in_batches(self, size, program, stacked, common):
         *states, keys = stacked
-        return members.in_batches(
-            lambda batches: self._place.compute(program, common, batches),
-            size,
-            *states,
-            np.asarray(keys, np.int64),
-        )
+        batches = members.batches(size, *states, np.asarray(keys, np.int64))
+        return self._place.compute(program, common, batches)
 
     def _trace_condition(self, state, keys, ratio):
         def one(arguments):

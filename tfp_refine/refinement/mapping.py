@@ -77,7 +77,7 @@ def _trial_seconds(engine, progress, settings):
     """Returns the seconds of a few steps, after a first one that compiles."""
     for steps in (1, _TRIAL_STEPS):
         begin = time.perf_counter()
-        result = engine.run(
+        results = engine.run(
             progress.state,
             progress.moments,
             settings.members,
@@ -85,6 +85,6 @@ def _trial_seconds(engine, progress, settings):
             0,
             steps,
         )
-        tf.nest.map_structure(lambda leaf: leaf.numpy(), result)
+        tf.nest.map_structure(lambda leaf: leaf.numpy(), list(results))
         seconds = time.perf_counter() - begin
     return seconds

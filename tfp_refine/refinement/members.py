@@ -2,6 +2,7 @@
 
 import os
 
+import numpy as np
 import tensorflow as tf
 
 
@@ -31,30 +32,57 @@ def map_members(function, stacked, like, vectorized):
     )
 
 
-def in_batches(compute, size, *stacked):
-    """Computes a few stacked members at a time.
+def batches(size, *stacked):
+    """Splits stacked members into batches.
 
     Args:
-        compute: Function of a list of batches, each a tuple of values
-            `[m, ...]`, nested, that returns a list of their results.
-        size: Largest `m`.
+        size: Largest number of members in a batch, `m`.
         *stacked: Values of all members, `[M, ...]` each, nested.
+
+    Returns:
+        batches: List of tuples of values `[m, ...]`, nested.
+    """
+    num_members = len(tf.nest.flatten(stacked)[0])
+    return [
+        tf.nest.map_structure(
+            lambda value: value[first : first + size],  # noqa: B023
+            stacked,
+        )
+        for first in range(0, num_members, size)
+    ]
+
+
+def together(results):
+    """Puts the results of batches together.
+
+    Args:
+        results: Iterable of them, `[m, ...]` each, nested.
 
     Returns:
         results: Results of all members, `[M, ...]` each, nested.
     """
-    num_members = len(tf.nest.flatten(stacked)[0])
-    results = compute(
-        [
-            tf.nest.map_structure(
-                lambda value: value[first : first + size],  # noqa: B023
-                stacked,
-            )
-            for first in range(0, num_members, size)
-        ]
-    )
+    results = list(results)
     if len(results) == 1:
         return results[0]
     return tf.nest.map_structure(
         lambda *values: tf.concat(values, axis=0), *results
     )
+
+
+def replace(stacked, rows, values):
+    """Replaces the values of some members, in place where that can be.
+
+    Args:
+        stacked: Values of all members, `[M, ...]`; a tensor is left as it is.
+        rows: Which members, different ones.
+        values: Their values, `[len(rows), ...]`.
+
+    Returns:
+        stacked: The values of all members then, `[M, ...]`.
+    """
+    if len(rows) == len(stacked):
+        return values
+    if not isinstance(stacked, np.ndarray):
+        stacked = np.array(stacked)
+    stacked[rows] = values
+    return stacked

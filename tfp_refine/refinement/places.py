@@ -24,10 +24,11 @@ class Here:
                 constants.
             batches: Tuples of its first arguments.
 
-        Returns:
-            results: List of its results, one for each batch.
+        Yields:
+            result: That of each batch, in their order.
         """
-        return [program(*batch, *common, *self._constants) for batch in batches]
+        for batch in batches:
+            yield program(*batch, *common, *self._constants)
 
     def close(self):
         """Does nothing: there is nothing elsewhere to let go of."""
@@ -62,7 +63,10 @@ class Workers:
         self._constants = iter(dataset)
 
     def compute(self, program, common, batches):
-        """Calls a program for each batch, as `Here.compute`."""
+        """Calls a program for each batch, as `Here.compute`.
+
+        All are sent off at once, and their results come as they are ready.
+        """
         if program not in self._jobs:
             self._jobs[program] = self._job(program)
         results = [
@@ -77,8 +81,15 @@ class Workers:
             )
             for batch in batches
         ]
-        self._coordinator.join()
-        return [result.get() for result in results]
+        for result in results:
+            yield self._wait(result)
+
+    def _wait(self, result):
+        try:
+            return result.get()
+        except Exception:
+            self._coordinator.join()  # raises what went wrong first
+            raise
 
     def close(self):
         """Has the workers let go of the constants."""

@@ -22,7 +22,10 @@ class Progress:
 
     Attributes:
         auxiliary: Auxiliary variable in work, from 0 to `K`.
-        step: Its optimization steps that are done.
+        step: Its optimization steps that all members have done.
+        ahead: Whether a member has done those up to the next report, too,
+            `[M]`.
+        loss: Loss of those, of the members ahead, `[M]`.
         state: Stacked `MemberState`.
         start: `params [M, 2, W]` before its optimization.
         moments: Stacked `AdamState`.
@@ -38,6 +41,8 @@ class Progress:
 
     auxiliary: int
     step: int
+    ahead: np.ndarray
+    loss: np.ndarray
     state: member.MemberState
     start: np.ndarray
     moments: adam.AdamState
@@ -71,6 +76,8 @@ class Progress:
         return cls(
             auxiliary=0,
             step=0,
+            ahead=np.full(count, False),
+            loss=np.zeros(count),
             state=member.MemberState(
                 params, stack(prior[0]), stack(prior[1]), np.zeros(count)
             ),
@@ -92,6 +99,8 @@ class Progress:
         return {
             "auxiliary": np.array(self.auxiliary),
             "step": np.array(self.step),
+            "ahead": self.ahead,
+            "loss": self.loss,
             **{f"state_{k}": np.asarray(v) for k, v in _items(self.state)},
             "start": np.asarray(self.start),
             **{f"moments_{k}": np.asarray(v) for k, v in _items(self.moments)},
@@ -110,6 +119,8 @@ class Progress:
         return cls(
             auxiliary=int(arrays["auxiliary"]),
             step=int(arrays["step"]),
+            ahead=arrays["ahead"],
+            loss=arrays["loss"],
             state=_restore(member.MemberState, "state", arrays),
             start=arrays["start"],
             moments=_restore(adam.AdamState, "moments", arrays),
@@ -129,8 +140,7 @@ class Progress:
 
 def zero_moments(params):
     """Returns Adam's moments before the first step, as `params`."""
-    zeros = np.zeros_like(params)
-    return adam.AdamState(zeros, zeros)
+    return adam.AdamState(np.zeros_like(params), np.zeros_like(params))
 
 
 def _items(state):

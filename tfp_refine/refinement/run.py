@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 
+from tfp_refine.refinement import members
 from tfp_refine.refinement import progress as progress_lib
 from tfp_refine.stateless import seeds
 
@@ -50,7 +51,7 @@ class Run:
         if progress.auxiliary == 0 and progress.step == 0:
             self._evaluate(_INITIAL, progress.elbo_init)
         while progress.auxiliary < len(settings.variance_ratios):
-            if progress.step == 0:
+            if progress.step == 0 and not np.any(progress.ahead):
                 self._condition()
             while progress.step < settings.steps:
                 self._optimize()
@@ -90,23 +91,25 @@ class Run:
         progress, settings = self.progress, self._settings
         k, begin = progress.auxiliary, progress.step
         end = min(begin + -(-settings.steps // _REPORTS), settings.steps)
-        result = self._engine.run(
-            progress.state,
-            progress.moments,
-            self._keys(_STEPS, k),
+        behind = np.flatnonzero(~progress.ahead)
+        results = self._engine.run(
+            _rows_of(progress.state, behind),
+            _rows_of(progress.moments, behind),
+            np.array(self._keys(_STEPS, k))[behind],
             settings.learning_rates()[k],
             begin,
             end,
         )
-        progress.state = progress.state._replace(params=result.params)
-        progress.moments = result.moments
+        for result in results:
+            batch, behind = np.split(behind, [len(result.loss)])
+            self._advance(batch, result)
+            if len(behind):
+                self._save_now_and_then()
         progress.step = end
-        for index, step in enumerate(result.failed_step.numpy()):
-            if step >= 0:
-                self._fail(index, f"its loss was not finite at step {step}")
-        elbo = -self._num_examples * result.loss.numpy().astype(
-            np.float64
-        ) - np.asarray(progress.state.cost)
+        progress.ahead[:] = False
+        elbo = -self._num_examples * progress.loss - np.asarray(
+            progress.state.cost
+        )
         elbo[self._failed()] = np.nan
         done = k * settings.steps + end
         progress.trace_step.append(done)
@@ -114,6 +117,28 @@ class Run:
         if not np.all(np.isnan(elbo)):
             self._report(done, float(np.nanmean(elbo)))
         self._save_now_and_then()
+
+    def _advance(self, indices, result):
+        """Takes over what some members have become."""
+        progress = self.progress
+        progress.state = progress.state._replace(
+            params=members.replace(
+                progress.state.params, indices, result.params
+            )
+        )
+        progress.moments = progress.moments._make(
+            members.replace(all_of_it, indices, values)
+            for all_of_it, values in zip(
+                progress.moments, result.moments, strict=True
+            )
+        )
+        progress.loss[indices] = result.loss.numpy()
+        progress.ahead[indices] = True
+        for index, step in zip(
+            indices, result.failed_step.numpy(), strict=True
+        ):
+            if step >= 0:
+                self._fail(index, f"its loss was not finite at step {step}")
 
     def _select(self):
         """Keeps the better of the posteriors before and after optimization."""
@@ -145,7 +170,7 @@ class Run:
         keys = np.array(self._keys(purpose, self.progress.auxiliary))
         failed = np.array(self._failed())
         if part is not None:
-            state = state._make(np.asarray(leaf)[part] for leaf in state)
+            state = _rows_of(state, part)
             keys, failed = keys[part], failed[part]
         log_likelihood, kl = self._engine.evaluate(state, keys, rows)
         elbo = (log_likelihood - kl - state.cost).numpy()
@@ -188,3 +213,10 @@ class Run:
             self._checkpoint.save(self.progress.to_arrays())
         self._saved_at = time.monotonic()
         self._save_seconds = self._saved_at - begin
+
+
+def _rows_of(stacked, rows):
+    """Returns a named tuple `[M, ...]` of some members."""
+    if len(rows) == len(stacked[0]):
+        return stacked
+    return stacked._make(np.asarray(leaf)[rows] for leaf in stacked)
