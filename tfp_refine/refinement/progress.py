@@ -119,8 +119,9 @@ class Progress:
         return cls(
             auxiliary=int(arrays["auxiliary"]),
             step=int(arrays["step"]),
-            ahead=arrays["ahead"],
-            loss=arrays["loss"],
+            # Files of old versions have none.
+            ahead=arrays.get("ahead", np.full(len(arrays["elbo_init"]), False)),
+            loss=arrays.get("loss", np.zeros(len(arrays["elbo_init"]))),
             state=_restore(member.MemberState, "state", arrays),
             start=arrays["start"],
             moments=_restore(adam.AdamState, "moments", arrays),

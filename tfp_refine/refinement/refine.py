@@ -74,7 +74,8 @@ def refine(
             machines; all if `None`. A member's result depends on `seed` and
             its index alone.
         mapping: How members are computed together: `"mapped"`, each on a core
-            of its own; `"vectorized"`, each operation for all at once; or
+            of its own; `"vectorized"`, each operation for all at once, with
+            rounding that depends on `members_per_batch`; or
             `"auto"`: the faster of the two, mapped without an accelerator, and
             by a short trial with one.
         members_per_batch: Members that are computed at a time, which bounds
