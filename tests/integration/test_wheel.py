@@ -46,10 +46,15 @@ def environment(wheel, folder):
         sys.executable, "-m", "venv", "--without-pip", "venv", folder=folder
     )
     assert done.returncode == 0, done.stderr
+    path = folder / "venv" / "bin" / "python"
+    done = run(
+        *(sys.executable, "-m", "pip", "--python", path, "install"),
+        *("--quiet", "--no-deps", "--no-index", wheel),
+        folder=folder,
+    )
+    assert done.returncode == 0, done.stderr
     (packages,) = (folder / "venv" / "lib").glob("*/site-packages")
-    with zipfile.ZipFile(wheel) as file:
-        file.extractall(packages)
-    return folder / "venv" / "bin" / "python", packages
+    return path, packages
 
 
 @pytest.fixture(scope="module")
