@@ -244,6 +244,47 @@ def test_what_has_no_variational_twin_is_kept_and_named():
     conversion.assert_equal_at_means(converted, model, x)
 
 
+@pytest.mark.parametrize("change", ["enable_lora", "quantize"])
+def test_layers_with_more_weights_than_usual_are_kept_and_named(change, rng):
+    model = keras.Sequential(
+        [keras.Input((6,)), keras.layers.Dense(4), keras.layers.Dense(2)]
+    )
+    layer = model.layers[0]
+    getattr(layer, change)({"enable_lora": 2, "quantize": "int8"}[change])
+    x = rng.normal(size=(3, 6)).astype("float32")
+    with pytest.warns(UserWarning, match=rf"kind: {layer.name}\."):
+        converted = conversion.convert(model)
+    conversion.assert_equal_at_means(converted, model, x)
+
+
+def test_where_keras_adds_biases_elsewhere_it_is_told(rng):
+    inputs = keras.Input((2, 6))  # channels, positions
+    outputs = keras.layers.Conv1D(
+        4, 3, data_format="channels_first", bias_initializer="ones", name="odd"
+    )(inputs)  # as many channels as positions
+    outputs = keras.layers.Conv1D(
+        3, 2, data_format="channels_first", bias_initializer="ones", name="even"
+    )(outputs)
+    outputs = keras.layers.Conv1D(
+        3, 1, data_format="channels_first", use_bias=False
+    )(outputs)
+    model = keras.Model(inputs, outputs)
+    for layer in model.layers[1:3]:
+        layer.bias.assign(rng.normal(size=layer.bias.shape))
+    message = "differ in these layers: odd, even"
+    with pytest.warns(UserWarning, match=message):
+        converted = conversion.convert(model)
+    with pytest.warns(UserWarning, match=message):
+        tfr.models.to_deterministic(converted)
+    x = rng.normal(size=(3, 2, 6)).astype("float32")
+    with tfr.layers.mean_weights():
+        ours = np.array(converted.get_layer("odd")(x))
+    theirs = model.get_layer("odd")
+    expected = np.array(theirs(x)) - np.array(theirs.bias)  # as Keras does
+    expected = expected + np.array(theirs.bias)[:, np.newaxis]
+    np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-6)
+
+
 def test_nothing_is_warned_of_for_usual_models():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -116,18 +116,17 @@ def test_both_directions_get_posteriors(merge_mode, tmp_path):
     ]
 
 
-def test_one_direction_alone_may_be_chosen():
+@pytest.mark.parametrize("chosen", ["first", "second"])
+def test_both_directions_are_chosen_together(chosen):
     model, x = bidirectional()
     converted = conversion.convert(
-        model, layers=lambda layer: layer.name == "backward_texts"
+        model, layers=lambda layer: layer.name == chosen
     )
     conversion.assert_equal_at_means(converted, model, x)
-    random = [
-        layer.name
-        for layer in converted._flatten_layers()
-        if getattr(layer, "variational_weights", ())
-    ]
-    assert random == ["backward_texts"]
+    for layer in converted.layers[1:]:
+        for one in (layer.forward_layer, layer.backward_layer):
+            weights = getattr(one, "variational_weights", ())
+            assert len(weights) == (3 if layer.name == chosen else 0)
 
 
 @pytest.mark.parametrize(
@@ -161,3 +160,33 @@ def test_what_recurrent_layers_drop_has_the_seed_of_their_weights():
     back = tfr.models.to_deterministic(converted)
     (one,), (other,) = back.layers, converted.layers
     assert one.get_config()["seed"] == other.get_config()["seed"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: keras.layers.LSTM(2, trainable=False),
+        lambda: keras.layers.Bidirectional(keras.layers.GRU(2)),
+        lambda: keras.layers.RNN(keras.layers.LSTMCell(2)),
+        lambda: keras.layers.RNN(keras.layers.GRUCell(2, trainable=False)),
+    ],
+    ids=["layer", "both", "cells", "cell"],
+)
+def test_frozen_layers_stay_frozen(make, rng):
+    layer = make()
+    if getattr(getattr(layer, "cell", None), "trainable", True):
+        layer.trainable = False
+    model = keras.Sequential(
+        [keras.Input((4, 3)), layer, keras.layers.Dense(1)]
+    )
+    assert len(model.trainable_variables) == 2
+    converted = conversion.convert(model)
+    frozen, dense = converted.layers
+    assert len(frozen.weights) > 3
+    assert frozen.trainable_variables == []
+    assert len(dense.trainable_variables) == 4
+    before = [np.array(w) for w in frozen.trainable_weights]
+    converted.compile("sgd", "mse")
+    converted.fit(rng.normal(size=(4, 4, 3)), np.ones((4, 1)), verbose=0)
+    for old, new in zip(before, frozen.trainable_weights, strict=True):
+        np.testing.assert_array_equal(old, new)

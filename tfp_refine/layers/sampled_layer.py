@@ -63,7 +63,11 @@ class SampledLayer(posterior_layer.PosteriorLayer):
             if not regularizers.is_kl(regularizer):  # of a point estimate
                 kwargs[argument] = regularizer
         self.layer = self.keras_layer(
-            *args, name="deterministic", dtype=self.dtype_policy, **kwargs
+            *args,
+            name="deterministic",
+            dtype=self.dtype_policy,
+            trainable=trainable,
+            **kwargs,
         )
         self.supports_masking = self.layer.supports_masking
         self.input_spec = self.layer.input_spec

@@ -114,8 +114,9 @@ def to_bayesian(
             its name. "moped" keeps the means, and makes scales a tenth of their
             size; others replace the trained weights. `None`: scales are those
             that `posterior` starts from.
-        layers: Function of a layer that tells whether it gets posteriors.
-            Defaults to `None`: all that can.
+        layers: Function of a layer that tells whether it gets posteriors; of
+            the `Bidirectional`, not of the layers of its directions. Defaults
+            to `None`: all that can.
         data: `(x, y)`, or a `tf.data.Dataset`, for initializers that look at
             data.
         seed: Integer that fixes the noise; fresh if `None`.
@@ -131,7 +132,9 @@ def to_bayesian(
         UserWarning: If layers are kept as they are, because there is no
             variational layer of their kind; it names them. Normalization is
             kept silently. Also if a layer does not say how it was made
-            (`get_config`): then both models have the layer itself.
+            (`get_config`): then both models have the layer itself; and if a
+            convolution with the channels first is one for which Keras adds the
+            bias along another axis, so that the two models differ.
 
     Example:
 
@@ -160,9 +163,11 @@ def to_bayesian(
     seed = stateless.seeds.check(seed)
     kept = []
 
-    def convert(layer, number):
+    def convert(layer, number, whole):
         kinds = _CLASSES.get(_kind(layer))
-        if kinds is None or not (layers is None or layers(layer)):
+        if kinds is not None and _has_more_weights(layer):
+            kinds = None
+        if kinds is None or not (layers is None or layers(whole)):
             if kinds is None and _is_worth_a_warning(layer):
                 kept.append(layer.name)
             return None
@@ -171,6 +176,7 @@ def to_bayesian(
         if "cell" in config:
             del config["cell"]
             config = layer.cell.get_config() | config
+            config["trainable"] = layer.trainable and layer.cell.trainable
         for name in _regularizers(config):
             config[name] = regularizer
         for name in _posteriors(kind):
@@ -224,8 +230,8 @@ def to_deterministic(model, *, seed=None):
     if seed is not None:
         generator = keras.random.SeedGenerator(stateless.seeds.check(seed))
 
-    def convert(layer, number):
-        del number
+    def convert(layer, number, whole):
+        del number, whole
         kind = _DETERMINISTIC.get(type(layer))
         if kind is None:
             if getattr(layer, "variational_weights", ()):
@@ -271,6 +277,12 @@ def _kind(layer):
     return _OF_CELLS.get(type(cell), type(layer))
 
 
+def _has_more_weights(layer):
+    """Tells whether a kernel is quantized, or has low-rank adapters."""
+    is_quantized = getattr(layer, "quantization_mode", None) is not None
+    return is_quantized or bool(getattr(layer, "lora_enabled", False))
+
+
 def _regularizers(config):
     """Returns the names of the regularizers of weights in a configuration."""
     return [
@@ -307,8 +319,9 @@ def _copy(model, convert):
 
     Args:
         model: Functional or Sequential `keras.Model`.
-        convert: Function of a layer and its number to what takes its place, or
-            to `None` for a copy of itself.
+        convert: Function of a layer, its number and the `Bidirectional` that it
+            is a direction of, or itself, to what takes its place, or to `None`
+            for a copy of itself.
 
     Returns:
         model: The copy; layers that were copied as they are have the weights.
@@ -330,28 +343,60 @@ def _copy(model, convert):
             return cloning.copy_layer(layer)
         if type(layer) is keras.layers.Bidirectional:
             return copy_directions(layer)
-        new = convert(layer, len(copies))
+        return copy_part(layer, layer)
+
+    def copy_part(layer, whole):
+        new = convert(layer, len(copies), whole)
         copies[layer] = cloning.copy_layer(layer) if new is None else new
         return copies[layer]
 
     def copy_directions(layer):
         forward, backward = layer.forward_layer, layer.backward_layer
         config = layer.get_config()
-        config |= {"layer": copy(forward), "backward_layer": copy(backward)}
+        config["layer"] = copy_part(forward, layer)
+        config["backward_layer"] = copy_part(backward, layer)
         new = keras.layers.Bidirectional(**config)
         copies[forward] = new.forward_layer  # a copy of that copy
         return new
 
     converted = cloning.clone(model, copy, recursive=True)
     for old, new in copies.items():
+        if not new.built:  # behind one that does not tell its output's shape
+            new.build_from_config(old.get_build_config())
         if type(old) is type(new) and old is not new:
             new.set_weights(old.get_weights())
+    differ = [
+        old.name
+        for old, new in copies.items()
+        if type(old) is not type(new) and _is_biased_elsewhere(old)
+    ]
+    if differ:
+        warnings.warn(
+            "Keras adds the bias of a convolution along the last axis where it "
+            "is as long as that of the channels, though these come first; "
+            "layers with posteriors add it to the channels. So the two models "
+            f"differ in these layers: {', '.join(differ)}.",
+            stacklevel=3,
+        )
     return converted, list(copies.items())
+
+
+def _is_biased_elsewhere(layer):
+    """Tells whether Keras takes the last axis for that of the channels."""
+    if getattr(layer, "data_format", None) != "channels_first":
+        return False
+    return layer.use_bias and any(
+        1 < layer.bias.shape[0] == outputs.shape[-1]
+        for node in layer._inbound_nodes
+        for outputs in node.output_tensors
+    )
 
 
 def _is_worth_a_warning(layer):
     if isinstance(layer, _NORMALIZATIONS):
         return False  # point estimates, as usual
+    if isinstance(layer, keras.layers.Wrapper):
+        return _is_worth_a_warning(layer.layer)
     package, ours = (
         name.partition(".")[0] for name in (type(layer).__module__, __name__)
     )
