@@ -132,6 +132,43 @@ class Unnamed(L.Layer):
         return self.function(self.factor * inputs)
 
 
+class Scale(L.Layer):
+    """Leaves it to Keras to say how it was made, without its name."""
+
+    def __init__(self, size, **options):
+        super().__init__(**options)
+        self.size = size
+
+    def build(self, shape):
+        self.scale = self.add_weight(shape=(self.size,), initializer="ones")
+
+    def call(self, inputs):
+        return self.scale * inputs
+
+
+class Failing(Scale):
+    def get_config(self):
+        return {"length": self.length}
+
+
+class Shaped(Scale):
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+
+class Another(Scale):
+    @classmethod
+    def from_config(cls, config):
+        raise ValueError(f"cannot make {sorted(config)}")
+
+
+class OfUnknownShape(Doubled):
+    def compute_output_shape(self, input_shape):
+        raise NotImplementedError
+
+    compute_output_spec = compute_output_shape
+
+
 def around(layer):
     return keras.Sequential([keras.Input((3,)), L.Dense(3), layer, L.Dense(2)])
 
@@ -159,6 +196,70 @@ def test_layers_that_do_not_say_how_they_were_made_are_kept_and_named(
     converted.compile("sgd", "mse")
     converted.fit(x, np.ones((2, 2)), verbose=0)
     assert np.all(np.array(model.get_layer("secret").factor) != 1.0)
+
+
+@pytest.mark.parametrize("conversion", CONVERSIONS)
+@pytest.mark.filterwarnings("ignore:These layers:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*dropout.*:UserWarning")
+def test_copies_have_the_names_and_weights_of_the_layers(conversion, rng):
+    model, x = around(Scale(3)), rng.normal(size=(2, 3))
+    layer = model.layers[1]
+    layer.scale.assign([1.0, 2.0, 3.0])
+    converted = CONVERSIONS[conversion](model)
+    with tfr.layers.mean_weights():
+        np.testing.assert_array_equal(converted(x), model(x))
+    copied = converted.get_layer(layer.name)
+    assert copied is not layer
+    np.testing.assert_array_equal(copied.scale, layer.scale)
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        (Failing(3, name="mine"), "AttributeError: .*'length'"),
+        (Another(3, name="mine"), "ValueError: cannot make .'dtype', 'name'"),
+        (
+            L.TimeDistributed(Shaped(3), name="mine"),
+            "TypeError: Could not locate class",
+        ),
+        (
+            L.TimeDistributed(L.Lambda(lambda x: 2.0 * x), name="mine"),
+            "ValueError: .*Lambda",
+        ),
+    ],
+    ids=["configuration", "making", "unregistered", "lambda"],
+)
+@pytest.mark.parametrize("conversion", ["bayesian", "deterministic", "dropout"])
+@pytest.mark.filterwarnings("ignore:These layers:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*dropout.*:UserWarning")
+def test_whatever_fails_in_a_layer_it_is_kept_and_named(
+    conversion, layer, message, rng
+):
+    model = keras.Sequential(
+        [keras.Input((4, 3)), L.Dense(3), layer, L.Dense(2)]
+    )
+    x = rng.normal(size=(2, 4, 3)).astype("float32")
+    model(x)
+    with pytest.warns(
+        UserWarning, match=f"'mine', .* is kept itself.*{message}"
+    ):
+        converted = CONVERSIONS[conversion](model)
+    with tfr.layers.mean_weights():
+        np.testing.assert_array_equal(converted(x), model(x))
+    assert converted.get_layer("mine") is layer
+
+
+@pytest.mark.filterwarnings("ignore:These layers:UserWarning")
+def test_layers_behind_one_of_unknown_shape_have_their_weights(rng):
+    model = keras.Sequential([keras.Input((3,)), OfUnknownShape(), L.Dense(2)])
+    x = rng.normal(size=(2, 3)).astype("float32")
+    model(x)
+    bayesian = tfr.models.to_bayesian(model, initializer=None, **NUM)
+    assert [layer.built for layer in bayesian.layers] == [True, True]
+    with tfr.layers.mean_weights():
+        np.testing.assert_array_equal(bayesian(x), model(x))
+    with pytest.raises(ValueError, match="tell the shapes of their outputs"):
+        tfr.models.to_mc_dropout(model, **NUM)
 
 
 def test_the_regularizer_of_a_point_estimate_is_kept():

@@ -1,6 +1,7 @@
 """Copies of Keras models, layer by layer."""
 
 import contextlib
+import textwrap
 import warnings
 
 import keras
@@ -64,13 +65,23 @@ def copy_layer(layer):
     ):
         return layer
     try:
-        return type(layer).from_config(layer.get_config())
-    except (NotImplementedError, TypeError):
+        return _from_config(layer)
+    except Exception as error:  # whatever happens in a user's layer
         warnings.warn(
             f"Layer '{layer.name}', a {type(layer).__name__}, is kept itself, "
-            "not copied, as it does not implement `get_config` and "
-            "`from_config`: both models have it, and training one of them "
-            "changes it in both.",
+            "not copied, as its `get_config` and `from_config` do not make "
+            f"another one: both models have it, and training one of them "
+            f"changes it in both. {type(error).__name__}: "
+            f"{textwrap.shorten(str(error), 300, placeholder=' ...')}",
             stacklevel=2,
         )
         return layer
+
+
+def _from_config(layer):
+    config = layer.get_config()
+    try:
+        # Which the configuration that Keras makes up does not have.
+        return type(layer).from_config({**config, "name": layer.name})
+    except TypeError:
+        return type(layer).from_config(config)

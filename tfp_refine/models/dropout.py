@@ -79,13 +79,13 @@ def to_mc_dropout(
         functional = keras.Model(x, y, name=model.name)
     converted = cloning.clone(
         functional,
-        conversion.learn if learn_rate else conversion.decay,
+        conversion.copy(conversion.learn if learn_rate else conversion.decay),
         call_function=None if learn_rate else conversion.call,
     )
     for layer in model.layers:
         if not layer.weights:
             continue
-        copied = converted.get_layer(layer.name)
+        copied = conversion.copies[layer]
         if isinstance(copied, layers.ConcreteDropout):
             copied = copied.layer
         copied.set_weights(layer.get_weights())
@@ -125,6 +125,16 @@ class _Conversion:
         self._num_train_examples = num_train_examples
         self._seed = seed
         self._dropout = {}
+        self.copies = {}
+
+    def copy(self, function):
+        """Returns a function that also notes what it made of each layer."""
+
+        def copy(layer):
+            self.copies[layer] = function(layer)
+            return self.copies[layer]
+
+        return copy
 
     def decay(self, layer):
         """Copies a layer, with the decay that its prior stands for."""
@@ -217,7 +227,8 @@ def _weighted_layers(model):
         stateless.arrays.check_built(model)
     if not isinstance(model, keras.Model) or not hasattr(model, "inputs"):
         raise ValueError(
-            "`model` must be a functional or Sequential keras.Model. "
+            "`model` must be a functional or Sequential keras.Model whose "
+            "layers all tell the shapes of their outputs. "
             f"Received: {type(model).__name__}"
         )
     inside = [v.name for v in model.layers if isinstance(v, keras.Model)]
