@@ -162,13 +162,6 @@ class Another(Scale):
         raise ValueError(f"cannot make {sorted(config)}")
 
 
-class OfUnknownShape(Doubled):
-    def compute_output_shape(self, input_shape):
-        raise NotImplementedError
-
-    compute_output_spec = compute_output_shape
-
-
 def around(layer):
     return keras.Sequential([keras.Input((3,)), L.Dense(3), layer, L.Dense(2)])
 
@@ -247,19 +240,6 @@ def test_whatever_fails_in_a_layer_it_is_kept_and_named(
     with tfr.layers.mean_weights():
         np.testing.assert_array_equal(converted(x), model(x))
     assert converted.get_layer("mine") is layer
-
-
-@pytest.mark.filterwarnings("ignore:These layers:UserWarning")
-def test_layers_behind_one_of_unknown_shape_have_their_weights(rng):
-    model = keras.Sequential([keras.Input((3,)), OfUnknownShape(), L.Dense(2)])
-    x = rng.normal(size=(2, 3)).astype("float32")
-    model(x)
-    bayesian = tfr.models.to_bayesian(model, initializer=None, **NUM)
-    assert [layer.built for layer in bayesian.layers] == [True, True]
-    with tfr.layers.mean_weights():
-        np.testing.assert_array_equal(bayesian(x), model(x))
-    with pytest.raises(ValueError, match="tell the shapes of their outputs"):
-        tfr.models.to_mc_dropout(model, **NUM)
 
 
 def test_the_regularizer_of_a_point_estimate_is_kept():

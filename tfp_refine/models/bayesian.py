@@ -1,5 +1,6 @@
 """Trained Keras models that become Bayesian, and back."""
 
+import itertools
 import warnings
 
 import keras
@@ -131,10 +132,11 @@ def to_bayesian(
     Warns:
         UserWarning: If layers are kept as they are, because there is no
             variational layer of their kind; it names them. Normalization is
-            kept silently. Also if a layer does not say how it was made
-            (`get_config`): then both models have the layer itself; and if a
-            convolution with the channels first is one for which Keras adds the
-            bias along another axis, so that the two models differ.
+            kept silently. Also if a layer cannot be copied, because it does
+            not say how it was made (`get_config`) or else: then both models
+            have the layer itself; and if a convolution with the channels first
+            is one for which Keras adds the bias along another axis, so that the
+            two models differ.
 
     Example:
 
@@ -161,22 +163,17 @@ def to_bayesian(
             f"Received: a tuple of {len(data)}"
         )
     seed = stateless.seeds.check(seed)
-    kept = []
 
     def convert(layer, number, whole):
-        kinds = _CLASSES.get(_kind(layer))
-        if kinds is not None and _has_more_weights(layer):
-            kinds = None
+        kinds = _kinds(layer)
         if kinds is None or not (layers is None or layers(whole)):
-            if kinds is None and _is_worth_a_warning(layer):
-                kept.append(layer.name)
             return None
         kind = kinds.get(estimator, next(iter(kinds.values())))
         config = layer.get_config()
         if "cell" in config:
             del config["cell"]
             config = layer.cell.get_config() | config
-            config["trainable"] = layer.trainable and layer.cell.trainable
+        config["trainable"] = layer.trainable and _owner(layer).trainable
         for name in _regularizers(config):
             config[name] = regularizer
         for name in _posteriors(kind):
@@ -193,6 +190,13 @@ def to_bayesian(
             f"{'' if layers is None else ' and that `layers` chooses'}; those "
             f"are {', '.join(kind.__name__ for kind in _CLASSES)}."
         )
+    kept = [
+        old.name
+        for old, new in copies
+        if type(new) is type(old)
+        and _kinds(old) is None
+        and _is_worth_a_warning(old)
+    ]
     if kept:
         warnings.warn(
             "These layers stay without posteriors, as there is no variational "
@@ -267,6 +271,13 @@ def to_deterministic(model, *, seed=None):
     return converted
 
 
+def _kinds(layer):
+    """Returns what each estimator makes of a layer, or `None`."""
+    if _has_more_weights(layer):
+        return None
+    return _CLASSES.get(_kind(layer))
+
+
 def _kind(layer):
     """Returns the class of a layer, or the one that computes the same."""
     if type(layer) is not keras.layers.RNN:
@@ -336,38 +347,42 @@ def _copy(model, convert):
             "`model` must be a functional or Sequential keras.Model. "
             f"Received: {type(model).__name__}"
         )
-    copies = {}
+    numbers = itertools.count()
 
-    def copy(layer):
-        if not isinstance(layer, keras.layers.Layer):
-            return cloning.copy_layer(layer)
+    def replace(layer):
         if type(layer) is keras.layers.Bidirectional:
-            return copy_directions(layer)
-        return copy_part(layer, layer)
+            return replace_directions(layer)
+        return convert(layer, next(numbers), layer)
 
-    def copy_part(layer, whole):
-        new = convert(layer, len(copies), whole)
-        copies[layer] = cloning.copy_layer(layer) if new is None else new
-        return copies[layer]
+    def replace_directions(layer):
+        config, made = layer.get_config(), {}
+        for name, part in _directions(layer).items():
+            made[name] = convert(part, next(numbers), layer)
+        if not any(made.values()):
+            return None
+        return keras.layers.Bidirectional.from_config(
+            config
+            | {
+                name: keras.saving.serialize_keras_object(new)
+                for name, new in made.items()
+                if new is not None
+            }
+        )
 
-    def copy_directions(layer):
-        forward, backward = layer.forward_layer, layer.backward_layer
-        config = layer.get_config()
-        config["layer"] = copy_part(forward, layer)
-        config["backward_layer"] = copy_part(backward, layer)
-        new = keras.layers.Bidirectional(**config)
-        copies[forward] = new.forward_layer  # a copy of that copy
-        return new
-
-    converted = cloning.clone(model, copy, recursive=True)
-    for old, new in copies.items():
-        if not new.built:  # behind one that does not tell its output's shape
-            new.build_from_config(old.get_build_config())
-        if type(old) is type(new) and old is not new:
-            new.set_weights(old.get_weights())
+    converted, found = cloning.clone(model, replace, recursive=True)
+    copies = []
+    for old, new in found.items():
+        if type(old) is keras.layers.Bidirectional and new is not old:
+            parts = _directions(new)
+            for name, part in _directions(old).items():
+                copies.append((part, parts[name]))
+                if type(part) is type(parts[name]):
+                    cloning.take_over(part, parts[name])
+        else:
+            copies.append((old, new))
     differ = [
         old.name
-        for old, new in copies.items()
+        for old, new in copies
         if type(old) is not type(new) and _is_biased_elsewhere(old)
     ]
     if differ:
@@ -375,21 +390,33 @@ def _copy(model, convert):
             "Keras adds the bias of a convolution along the last axis where it "
             "is as long as that of the channels, though these come first; "
             "layers with posteriors add it to the channels. So the two models "
-            f"differ in these layers: {', '.join(differ)}.",
+            "differ in these layers, or may for inputs of some lengths: "
+            f"{', '.join(differ)}.",
             stacklevel=3,
         )
-    return converted, list(copies.items())
+    return converted, copies
+
+
+def _directions(layer):
+    """Returns the layers of a `Bidirectional`, by the names it has for them."""
+    return {
+        "layer": layer.forward_layer,
+        "backward_layer": layer.backward_layer,
+    }
 
 
 def _is_biased_elsewhere(layer):
-    """Tells whether Keras takes the last axis for that of the channels."""
+    """Tells whether Keras may take the last axis for that of the channels."""
     if getattr(layer, "data_format", None) != "channels_first":
         return False
-    return layer.use_bias and any(
-        1 < layer.bias.shape[0] == outputs.shape[-1]
+    lengths = [
+        outputs.shape[-1]
         for node in layer._inbound_nodes
         for outputs in node.output_tensors
-    )
+    ]
+    channels = layer.bias.shape[0] if layer.use_bias else 1
+    is_possible = {None, channels}.intersection(lengths or [None])
+    return channels > 1 and bool(is_possible)
 
 
 def _is_worth_a_warning(layer):

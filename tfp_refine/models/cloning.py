@@ -7,22 +7,84 @@ import warnings
 import keras
 
 
-def clone(model, clone_function, **options):
+def clone(model, replace, **options):
     """Copies a model as `keras.models.clone_model` does, uncompiled.
 
     Args:
         model: Functional or Sequential `keras.Model`.
-        clone_function: Function of a layer, or of an operation that stands
-            between layers, to what takes its place.
+        replace: Function of a layer to what takes its place, or to `None` for
+            a copy of itself, with its weights.
         **options: Others of `keras.models.clone_model`.
 
     Returns:
         model: The copy, whose loss and optimizer are not those of the model.
+        copies: Dict of layers and what took their places, in their order.
+
+    Warns:
+        UserWarning: If a layer cannot be copied: it takes its place itself.
     """
+    themselves = set()
+    while True:
+        converted, copies, plain = _attempt(model, replace, themselves, options)
+        failed = [
+            layer
+            for layer in plain
+            if copies[layer] is not layer
+            and not _try_to_take_over(layer, copies[layer])
+        ]
+        if not failed:
+            return converted, copies
+        themselves.update(failed)
+
+
+def _attempt(model, replace, themselves, options):
+    """Copies a model, but for some layers, which are taken themselves."""
+    copies, plain = {}, []
+
+    def copy(layer):
+        if not isinstance(layer, keras.layers.Layer):
+            return layer  # an operation between layers
+        new = layer
+        if layer not in themselves:
+            new = replace(layer)
+            if new is None:
+                plain.append(layer)
+                new = copy_layer(layer)
+        copies[layer] = new
+        return new
+
     with _uncompiled(model):
-        return keras.models.clone_model(
-            model, clone_function=clone_function, **options
+        converted = keras.models.clone_model(
+            model, clone_function=copy, **options
         )
+    for layer in set(copies).difference(plain):
+        _build(layer, copies[layer])
+    return converted, copies, plain
+
+
+def _build(layer, copy):
+    """Builds a copy that is behind one of outputs of unknown shape."""
+    if layer.built and not copy.built:
+        copy.build_from_config(layer.get_build_config())
+
+
+def _try_to_take_over(layer, copy):
+    try:
+        _build(layer, copy)
+        take_over(layer, copy)
+    except Exception as error:  # whatever happens in a user's layer
+        _warn(layer, error)
+        return False
+    return True
+
+
+def take_over(layer, copy):
+    """Gives a copy the weights of a layer, and freezes what is frozen."""
+    copy.set_weights(layer.get_weights())
+    parts, copied = layer._flatten_layers(), copy._flatten_layers()
+    for one, other in zip(parts, copied, strict=False):
+        if one.trainable != other.trainable:
+            other.trainable = one.trainable
 
 
 @contextlib.contextmanager
@@ -45,43 +107,51 @@ def _uncompiled(model):
 def copy_layer(layer):
     """Copies a layer, without its weights.
 
-    What has nothing to train is taken itself: operations between layers,
-    functions of Python, which cannot be copied, and preprocessing, whose state
-    is not all in its weights. So are layers that do not say how they were made.
+    What has nothing to train is taken itself, if it is a function of Python,
+    which cannot be copied, or preprocessing, whose state is not all in its
+    weights. So are layers that do not say how they were made.
 
     Args:
-        layer: Layer or operation.
+        layer: Layer.
 
     Returns:
         layer: The copy, or `layer`.
 
     Warns:
-        UserWarning: If the layer does not say how it was made.
+        UserWarning: If the layer cannot be copied.
     """
-    if (
-        not isinstance(layer, keras.layers.Layer)
-        or isinstance(layer, keras.layers.Lambda)
-        or hasattr(layer, "adapt")
+    has_more = any(hasattr(one, "adapt") for one in layer._flatten_layers())
+    if isinstance(layer, keras.layers.Lambda) or (
+        has_more and not layer.trainable_weights
     ):
         return layer
     try:
-        return _from_config(layer)
+        if has_more:
+            raise ValueError("it has preprocessing inside")
+        new = _from_config(layer)
+        if {id(v) for v in new.variables} & {id(v) for v in layer.variables}:
+            raise ValueError("the other one would have its variables")
     except Exception as error:  # whatever happens in a user's layer
-        warnings.warn(
-            f"Layer '{layer.name}', a {type(layer).__name__}, is kept itself, "
-            "not copied, as its `get_config` and `from_config` do not make "
-            f"another one: both models have it, and training one of them "
-            f"changes it in both. {type(error).__name__}: "
-            f"{textwrap.shorten(str(error), 300, placeholder=' ...')}",
-            stacklevel=2,
-        )
+        _warn(layer, error)
         return layer
+    return new
 
 
 def _from_config(layer):
     config = layer.get_config()
     try:
         # Which the configuration that Keras makes up does not have.
-        return type(layer).from_config({**config, "name": layer.name})
+        return type(layer).from_config({"name": layer.name, **config})
     except TypeError:
         return type(layer).from_config(config)
+
+
+def _warn(layer, error):
+    warnings.warn(
+        f"Layer '{layer.name}', a {type(layer).__name__}, is kept itself, not "
+        "copied, as its `get_config` and `from_config` do not make another "
+        "one: both models have it, and training one of them changes it in "
+        f"both. {type(error).__name__}: "
+        f"{textwrap.shorten(str(error), 300, placeholder=' ...')}",
+        stacklevel=3,
+    )

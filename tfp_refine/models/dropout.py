@@ -50,8 +50,8 @@ def to_mc_dropout(
     Warns:
         UserWarning: If layers with weights are left without dropout, such as
             recurrent ones; it names them. Normalization is left silently.
-            Also if a layer does not say how it was made (`get_config`): then
-            both models have the layer itself.
+            Also if a layer cannot be copied, because it does not say how it was
+            made (`get_config`) or else: then both models have the layer itself.
 
     Example:
 
@@ -77,18 +77,17 @@ def to_mc_dropout(
     if isinstance(model, keras.Sequential):  # which has no `call_function`
         (x,), (y,) = model.inputs, model.outputs
         functional = keras.Model(x, y, name=model.name)
-    converted = cloning.clone(
+    converted, copies = cloning.clone(
         functional,
-        conversion.copy(conversion.learn if learn_rate else conversion.decay),
+        conversion.learn if learn_rate else conversion.decay,
         call_function=None if learn_rate else conversion.call,
     )
-    for layer in model.layers:
-        if not layer.weights:
-            continue
-        copied = conversion.copies[layer]
+    for layer in conversion.weighted:
+        copied = copies[layer]
         if isinstance(copied, layers.ConcreteDropout):
             copied = copied.layer
-        copied.set_weights(layer.get_weights())
+        if copied is not layer:
+            cloning.take_over(layer, copied)
     return converted
 
 
@@ -120,69 +119,68 @@ class _Conversion:
     """What happens to each layer of a model."""
 
     def __init__(self, weighted, rate, num_train_examples, prior, seed):
-        self._weighted, self._rate, self._prior = weighted, rate, prior
+        self.weighted, self._rate, self._prior = weighted, rate, prior
         self._undropped = _without_others_before(weighted)
         self._num_train_examples = num_train_examples
         self._seed = seed
-        self._dropout = {}
-        self.copies = {}
-
-    def copy(self, function):
-        """Returns a function that also notes what it made of each layer."""
-
-        def copy(layer):
-            self.copies[layer] = function(layer)
-            return self.copies[layer]
-
-        return copy
+        self._originals, self._dropout = {}, {}
 
     def decay(self, layer):
-        """Copies a layer, with the decay that its prior stands for."""
-        if layer not in self._weighted:
-            return cloning.copy_layer(layer)
-        config = layer.get_config()
+        """Remakes a layer, with the decay that its prior stands for."""
+        if layer not in self.weighted:
+            return None
         # Keras divides what it keeps by `1 - rate`: the weights of the
         # paper are its kernels divided by that.
         keep = 1.0 if layer in self._undropped else 1.0 - self._rate
         decay = 0.5 / self._num_train_examples / self._scale(layer) ** 2
-        kernel = f"{_prefix(layer)}_regularizer"
-        config[kernel] = keras.regularizers.L2(decay / keep)
-        config["bias_regularizer"] = keras.regularizers.L2(decay)
-        return type(layer).from_config(config)
+        return self._remake(
+            layer,
+            keras.regularizers.L2(decay / keep),
+            keras.regularizers.L2(decay),
+        )
 
     def call(self, layer, *args, **kwargs):
         """Calls a copied layer, and drops some of its outputs."""
         outputs = layer(*args, **kwargs)
-        names = [one.name for one in self._weighted[:-1]]
-        if layer.name not in names:
+        original = self._originals.get(layer)
+        if original not in self.weighted[:-1]:
             return outputs
-        if layer.name not in self._dropout:  # a shared layer has one
-            number = names.index(layer.name)
-            self._dropout[layer.name] = layers.MCDropout(
+        if layer not in self._dropout:  # a shared layer has one
+            number = self.weighted.index(original)
+            self._dropout[layer] = layers.MCDropout(
                 self._rate,
                 seed=stateless.seeds.key(self._seed, number),
-                name=f"{layer.name}_dropout",
+                name=f"{original.name}_dropout",
             )
-        return self._dropout[layer.name](outputs)
+        return self._dropout[layer](outputs)
 
     def learn(self, layer):
-        """Copies a layer, into one that drops its inputs at a learned rate."""
-        if layer not in self._weighted:
-            return cloning.copy_layer(layer)
-        config = layer.get_config()
-        # The wrapper has the divergence.
-        config |= {
-            f"{_prefix(layer)}_regularizer": None,
-            "bias_regularizer": None,
-        }
+        """Remakes a layer, into one that drops its inputs at a learned rate."""
+        if layer not in self.weighted:
+            return None
+        made = self._remake(layer, None, None)  # the wrapper has the divergence
+        if made is layer:
+            return layer
         return layers.ConcreteDropout(
-            type(layer).from_config(config),
+            made,
             initial_rate=self._rate,
             prior_scale=self._scale(layer),
             num_train_examples=self._num_train_examples,
-            seed=stateless.seeds.key(self._seed, self._weighted.index(layer)),
+            seed=stateless.seeds.key(self._seed, self.weighted.index(layer)),
             name=layer.name,
         )
+
+    def _remake(self, layer, kernel_regularizer, bias_regularizer):
+        changes = {
+            f"{_prefix(layer)}_regularizer": kernel_regularizer,
+            "bias_regularizer": bias_regularizer,
+        }
+        try:
+            made = type(layer).from_config(layer.get_config() | changes)
+        except Exception:  # in a user's subclass; most likely it is kept
+            made = cloning.copy_layer(layer)
+        self._originals[made] = layer
+        return made
 
     def _scale(self, layer):
         """Returns the prior's standard deviation for the weights of a layer."""
