@@ -38,6 +38,8 @@ class Job:
         self._coordinator.compute()
         if self._coordinator.error is not None:
             raise tf.errors.CancelledError(None, None, "cancelled")
+        if self._coordinator.lost:
+            raise self._coordinator.lost.pop()(None, None, "lost")
         return self._result
 
 
@@ -50,7 +52,7 @@ class Coordinator(tf.distribute.coordinator.ClusterCoordinator):
     def __init__(self):
         self._jobs = []
         self.numbers_of_jobs, self.functions = [], set()
-        self.error = None
+        self.error, self.lost = None, []
 
     def __del__(self):
         pass  # there is nothing to stop
@@ -193,3 +195,27 @@ def test_what_went_wrong_first_is_told(coordinator):
     batches = [(tf.constant(0),), (tf.constant(1),)]
     with pytest.raises(ValueError, match="this"):
         list(workers.compute(program, (), batches))
+
+
+@pytest.mark.parametrize(
+    "error", [tf.errors.UnavailableError, tf.errors.InvalidArgumentError]
+)
+def test_results_of_workers_that_die_before_they_are_fetched_come_again(
+    coordinator, error
+):
+    workers = places.Workers((tf.constant(5),), coordinator)
+    coordinator.lost = [error, error]
+    results = workers.compute(
+        lambda number, factor: number * factor,
+        (),
+        [(tf.constant(1),), (tf.constant(2),)],
+    )
+    np.testing.assert_array_equal(list(results), [5, 10])
+    assert coordinator.numbers_of_jobs == [2, 1, 1]
+
+
+def test_other_errors_of_fetching_are_not_tried_again(coordinator):
+    workers = places.Workers((tf.constant(5),), coordinator)
+    coordinator.lost = [tf.errors.ResourceExhaustedError]
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="lost"):
+        list(workers.compute(tf.add, (), [(tf.constant(1),)]))

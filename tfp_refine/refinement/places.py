@@ -1,6 +1,17 @@
 """Where members are computed: in this process, or by a cluster's workers."""
 
+import functools
+
 import tensorflow as tf
+
+# What comes of fetching a result from a worker that has died since, or that is
+# another process by now.
+_LOST = (
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.InvalidArgumentError,
+    tf.errors.UnavailableError,
+)
 
 
 class Here:
@@ -69,27 +80,29 @@ class Workers:
         """
         if program not in self._jobs:
             self._jobs[program] = self._job(program)
-        results = [
-            self._coordinator.schedule(
-                self._jobs[program],
-                args=(
-                    self._constants,
-                    *tf.nest.map_structure(
-                        tf.convert_to_tensor, (*batch, *common)
-                    ),
-                ),
+        tasks = []
+        for batch in batches:
+            arguments = tf.nest.map_structure(
+                tf.convert_to_tensor, (*batch, *common)
             )
-            for batch in batches
-        ]
-        for result in results:
-            yield self._wait(result)
+            schedule = functools.partial(
+                self._coordinator.schedule,
+                self._jobs[program],
+                args=(self._constants, *arguments),
+            )
+            tasks.append((schedule, schedule()))
+        for schedule, result in tasks:
+            yield self._wait(schedule, result)
 
-    def _wait(self, result):
-        try:
-            return result.get()
-        except Exception:
-            self._coordinator.join()  # raises what went wrong first
-            raise
+    def _wait(self, schedule, result):
+        """Waits for a result; if it was lost, for that of another try."""
+        while True:
+            try:
+                return result.get()
+            except _LOST:
+                self._coordinator.join()  # raises what went wrong first
+            # Its worker died when it had computed it, before it was fetched.
+            result = schedule()
 
     def close(self):
         """Has the workers let go of the constants."""
