@@ -217,6 +217,20 @@ def test_a_subclass_that_cannot_be_remade_is_kept_and_named(conversion, rng):
     assert_equal_at_means(converted, model, rng.normal(size=(3, 5)))
 
 
+class Unregularized(L.Dense):
+    @classmethod
+    def from_config(cls, config):
+        if config["bias_regularizer"] is not config["kernel_regularizer"]:
+            raise TypeError("no regularizers here")
+        return super().from_config(config)
+
+
+def test_a_prior_is_not_left_out_unnoticed():
+    model = chain(Unregularized(4, name="mine"), L.Dense(4), L.Dense(2))
+    with pytest.raises(ValueError, match="'mine', .*: no regularizers here"):
+        tfr.models.to_mc_dropout(model, **NUM)
+
+
 def mine():
     class Mine(L.LSTM):
         pass

@@ -177,8 +177,13 @@ class _Conversion:
         }
         try:
             made = type(layer).from_config(layer.get_config() | changes)
-        except Exception:  # in a user's subclass; most likely it is kept
+        except Exception as error:  # whatever happens in a user's subclass
             made = cloning.copy_layer(layer)
+            if made is not layer:
+                raise ValueError(
+                    f"Layer '{layer.name}', a {type(layer).__name__}, cannot "
+                    f"be made with another regularizer: {error}"
+                ) from error
         self._originals[made] = layer
         return made
 

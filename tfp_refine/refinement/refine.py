@@ -87,7 +87,8 @@ def refine(
             keeps the data in memory. The result does not depend on which
             worker computes what, nor on workers that die.
         checkpoint_dir: Folder to save progress in, and to continue from: what
-            was finished of each member, every ten seconds or so.
+            was finished of each member, every ten seconds or so, less often
+            if saving takes long.
         seed: Integer that fixes the result; a fresh one if `None`.
         verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
 
