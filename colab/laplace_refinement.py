@@ -131,7 +131,7 @@ for length, posterior in refined.items():
 
 # %%
 steps = 10 if FAST else 500
-samples = tfr.mcmc.nuts_last_layer(
+samples = tfr.sampling.nuts_last_layer(
     laplace, num_warmup=steps, num_samples=steps, seed=1, verbose=0
 )
 print(
@@ -218,7 +218,7 @@ gaussian = tfr.laplace.LastLayerLaplace(
 ).fit(points, labels, verbose=0)
 flow = gaussian.refine(flow_length=10, seed=1, verbose=0, **epochs)
 steps = 10 if FAST else 1000
-truth = tfr.mcmc.nuts_last_layer(
+truth = tfr.sampling.nuts_last_layer(
     gaussian,
     num_warmup=steps,
     num_samples=steps,

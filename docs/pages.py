@@ -15,7 +15,7 @@ from mkdocs.structure import files as mkdocs_files
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGE = "tfp_refine"
 # What the library is made of, and what is run rather than imported.
-INTERNAL = ("arguments", "experiments", "math", "stateless")
+INTERNAL = ("_validation", "experiments", "math", "functional")
 # Rooms in which only these classes show what they inherit: the many others of
 # the room would repeat it.
 BASES = {

@@ -21,25 +21,22 @@ if _keras.backend.backend() != "tensorflow":
         f"Received: backend '{_keras.backend.backend()}'"
     )
 
-from tfp_refine import arguments
-from tfp_refine import baselines
 from tfp_refine import bijectors
 from tfp_refine import callbacks
 from tfp_refine import datasets
 from tfp_refine import distribute
+from tfp_refine import ensembles
 from tfp_refine import initializers
 from tfp_refine import laplace
 from tfp_refine import layers
 from tfp_refine import losses
-from tfp_refine import math
-from tfp_refine import mcmc
 from tfp_refine import metrics
 from tfp_refine import models
 from tfp_refine import posteriors
 from tfp_refine import prediction
 from tfp_refine import refinement
 from tfp_refine import regularizers
-from tfp_refine import stateless
+from tfp_refine import sampling
 from tfp_refine.prediction import predict
 from tfp_refine.refinement import RefinedEnsemble
 from tfp_refine.refinement import RefinementCallback
@@ -50,18 +47,15 @@ __all__ = [
     "RefinedEnsemble",
     "RefinementCallback",
     "__version__",
-    "arguments",
-    "baselines",
     "bijectors",
     "callbacks",
     "datasets",
     "distribute",
+    "ensembles",
     "initializers",
     "laplace",
     "layers",
     "losses",
-    "math",
-    "mcmc",
     "metrics",
     "models",
     "posteriors",
@@ -70,5 +64,5 @@ __all__ = [
     "refine",
     "refinement",
     "regularizers",
-    "stateless",
+    "sampling",
 ]

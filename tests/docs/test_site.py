@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import markdown_code
 
-MODULES = {"math", "stateless", "arguments", "experiments"}
+MODULES = {"math", "functional", "_validation", "experiments"}
 ROOMS = sorted(
     path.parent.name
     for path in (markdown_code.ROOT / "tfp_refine").glob("*/__init__.py")

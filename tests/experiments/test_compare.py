@@ -95,7 +95,7 @@ def test_the_report_is_what_a_reader_wants(finished):
             "MAP, temperature: not applied. Temperature scaling is for logits",
             "Means ± standard deviations over 2 seeds",
             "Havasi et al., 2021, Table 1",
-            "baselines.deep_ensemble",
+            "ensembles.deep_ensemble",
             "2 repetitions",
         ):
             assert part in text

@@ -289,7 +289,7 @@ def test_a_model_of_other_weights_is_refused(rng, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("_validation", "message"),
     [
         ({"likelihood": "poisson"}, "likelihood"),
         ({"hessian": "exact"}, "hessian"),

@@ -125,7 +125,7 @@ def test_a_grid_search_survives_predictions_that_are_nan(rng):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("_validation", "message"),
     [
         ({"validation_data": None}, "`validation_data` must be a pair"),
         ({"validation_data": (1, 2, 3)}, "`validation_data` must be a pair"),

@@ -129,7 +129,7 @@ def test_from_scratch_starts_at_a_standard_normal(toy):
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    "_validation",
     [
         {"flow": "spline"},
         {"flow_length": -1},

@@ -8,9 +8,9 @@ from tests.support import conv_layers
 from tests.support import layer_case
 from tests.support import layer_contract
 from tests.support import multiplicative_draws
+from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import regularizers
-from tfp_refine import stateless
 
 make = functools.partial(
     layers.Conv2DMNF,
@@ -176,8 +176,8 @@ def test_one_kernel_is_for_inference_alone():
     local = built()
     layer = built(inference_estimator="reparameterization")
     for training in (True, False):
-        stateless.seeds.reseed(local, 3)
-        stateless.seeds.reseed(layer, 3)
+        functional.seeds.reseed(local, 3)
+        functional.seeds.reseed(layer, 3)
         same = np.array_equal(
             local(x, training=training), layer(x, training=training)
         )
@@ -216,7 +216,7 @@ def test_half_precision_draws_one_kernel_in_full():
     full = built(inference_estimator="reparameterization")
     outputs = []
     for either in (layer, full):
-        stateless.seeds.reseed(either, 3)
+        functional.seeds.reseed(either, 3)
         outputs.append(np.asarray(either(inputs(2))))
     assert outputs[0].dtype == "float16"
     np.testing.assert_allclose(outputs[0], outputs[1], rtol=0.02, atol=0.02)
@@ -242,5 +242,5 @@ def test_without_steps_it_is_local_reparameterization():
     plain(x)
     plain.set_weights(layer.get_weights())
     for either in (layer, plain):
-        stateless.seeds.reseed(either, 3)
+        functional.seeds.reseed(either, 3)
     np.testing.assert_array_equal(layer(x), plain(x))

@@ -9,9 +9,9 @@ from tests.support import layer_case
 from tests.support import layer_contract
 from tests.support import linear_gaussian
 from tests.support import multiplicative_draws
+from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import regularizers
-from tfp_refine import stateless
 
 make = functools.partial(
     layers.DenseMNF,
@@ -29,7 +29,7 @@ X = np.array([[0.7, -1.0, 0.5], [-0.6, 0.4, 1.2]])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "num_weights"),
+    ("_validation", "num_weights"),
     [
         ({"flow_length": 1, "auxiliary_flow_length": 1}, 16),
         pytest.param({"flow_length": 0}, 4, marks=pytest.mark.slow),
@@ -62,7 +62,7 @@ def built(units=2, inputs=3, **arguments):
 
 
 def reseeded(layer, x, **arguments):
-    stateless.seeds.reseed(layer, 3)
+    functional.seeds.reseed(layer, 3)
     return np.asarray(layer(x, **arguments), "float64")
 
 
@@ -98,7 +98,7 @@ def test_without_steps_it_starts_at_its_variances():
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    "_validation",
     [
         {},
         {"masks": "alternating", "max_std": 0.7},

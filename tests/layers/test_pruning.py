@@ -5,9 +5,9 @@ import pytest
 from tests.support import conv_layers
 from tests.support import layer_case
 from tests.support import statistics
+from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import regularizers
-from tfp_refine import stateless
 
 # The class, the shape of an input, arguments, and where the kernel and the
 # outputs keep their units.
@@ -290,7 +290,7 @@ def test_a_unit_at_the_threshold_is_kept():
 def outputs_of(layer, name, sample):
     """Returns outputs, with the axis of the units first."""
     x = np.random.default_rng(7).normal(size=(5, *CASES[name][1]))
-    stateless.seeds.reseed(layer, 3)
+    functional.seeds.reseed(layer, 3)
     outputs = np.asarray(layer(x.astype("float32"), sample=sample))
     return np.moveaxis(outputs, layer.channel_axis, 0)
 

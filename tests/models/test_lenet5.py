@@ -6,10 +6,10 @@ import pytest
 
 from tests.support import layer_case
 from tests.support import statistics
+from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import models
 from tfp_refine import regularizers
-from tfp_refine import stateless
 
 # Small enough to be built in no time.
 SMALL = {"widths": (2, 3, 4, 5), "num_classes": 3}
@@ -38,7 +38,7 @@ def test_default_has_the_published_number_of_weights():
     )
     assert count == 545546
     model = models.LeNet5((28, 28, 1))
-    assert stateless.WeightLayout(model).size == count
+    assert functional.WeightLayout(model).size == count
     # A mean and a scale each, and nothing else.
     sizes = [np.prod(v.shape) for v in model.trainable_weights]
     assert sum(sizes) == 2 * count
@@ -52,7 +52,7 @@ def test_caffe_widths_have_the_published_number_of_weights():
     assert count == 431080
     options = {"widths": (20, 50, 500), "padding": "valid"}
     model = models.LeNet5((28, 28, 1), **options)
-    assert stateless.WeightLayout(model).size == count
+    assert functional.WeightLayout(model).size == count
     plain = models.LeNet5(
         (28, 28, 1),
         conv_layer=keras.layers.Conv2D,

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from tests.support import statistics
+from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import models
 from tfp_refine import regularizers
-from tfp_refine import stateless
 
 STACKS = (16, 32, 64)
 
@@ -80,7 +80,7 @@ def test_every_random_weight_has_a_scale_besides(variational, pick):
     random = 64 * 10 + sum(map(pick, block_kernels(3)))
     assert random == {"hybrid": 145792, "full": 267904}[variational]
     model = models.ResNet20((32, 32, 3), variational=variational)
-    assert stateless.WeightLayout(model).size == random
+    assert functional.WeightLayout(model).size == random
     trainable = sum(np.prod(v.shape) for v in model.trainable_weights)
     assert trainable == count_deterministic(3, 3, 10) + random
 

@@ -210,7 +210,7 @@ ONES = np.ones((2, 3))
 
 
 @pytest.mark.parametrize(
-    ("x", "arguments", "message"),
+    ("x", "_validation", "message"),
     [
         (np.ones((2, 4)), {}, r"expects inputs.*\[\(None, 3\)\].*\(2, 4\)"),
         (np.ones(3), {}, r"expects inputs of shape.*x of shape \[\(3,\)\]"),

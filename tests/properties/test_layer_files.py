@@ -10,10 +10,10 @@ import numpy as np
 
 from tests.properties import budget
 from tests.properties import layer_cases
+from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import models
 from tfp_refine import prediction
-from tfp_refine import stateless
 
 any_layer = hypothesis.given(layer_cases.any_of(layer_cases.ALL))
 
@@ -33,7 +33,7 @@ def test_a_file_keeps_the_function(case):
         np.testing.assert_array_equal(theirs, ours)
     outputs = []
     for each in (model, loaded):
-        stateless.seeds.reseed(each, 3)
+        functional.seeds.reseed(each, 3)
         with layers.mean_weights():
             means = np.asarray(each(x))
         losses = list(map(float, each.losses))

@@ -10,9 +10,9 @@ import tensorflow as tf
 from tests.properties import budget
 from tests.properties import layer_cases
 from tests.support import layer_case
+from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import regularizers
-from tfp_refine import stateless
 
 any_layer = hypothesis.given(layer_cases.any_of(layer_cases.ALL))
 
@@ -186,7 +186,7 @@ def test_a_configuration_makes_the_same_layer(case):
             copy(x, sample=sample), layer(x, sample=sample)
         )
     for each in (copy, layer):
-        stateless.seeds.reseed(each, 3)
+        functional.seeds.reseed(each, 3)
     assert list(map(float, copy.losses)) == list(map(float, layer.losses))
 
 

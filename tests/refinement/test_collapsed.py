@@ -252,7 +252,7 @@ def alphas(model):
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    "_validation",
     [
         {},
         {"learn": "gradient", "exponential_rate": 5.0},

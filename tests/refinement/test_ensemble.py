@@ -6,7 +6,7 @@ import pytest
 
 import tfp_refine as tfr
 from tests.support import linear_gaussian
-from tfp_refine.stateless import array_file
+from tfp_refine.functional import array_file
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from tests.support import layer_case
 from tests.support import linear_gaussian
+from tfp_refine import functional
 from tfp_refine import layers
-from tfp_refine import stateless
 from tfp_refine.refinement import mapping as mapping_lib
 from tfp_refine.refinement import places
 from tfp_refine.refinement import run as run_lib
@@ -147,13 +147,13 @@ def test_members_in_batches_are_those_computed_at_once(
 
 def test_no_more_members_are_computed_at_a_time_than_told(problem, monkeypatch):
     sizes = []
-    original = stateless.Program.__call__
+    original = functional.Program.__call__
 
     def call(self, state, *arguments):
         sizes.append(len(state.params))
         return original(self, state, *arguments)
 
-    monkeypatch.setattr(stateless.Program, "__call__", call)
+    monkeypatch.setattr(functional.Program, "__call__", call)
     linear_gaussian.refine(
         problem.model(), problem.x, problem.y,
         num_members=5, members_per_batch=2, steps=1, variance_ratios=(0.5,),

@@ -4,10 +4,10 @@ import pytest
 import tensorflow as tf
 
 from tests.support import linear_gaussian
+from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import losses
 from tfp_refine import refinement
-from tfp_refine import stateless
 
 
 @pytest.fixture(scope="module")
@@ -269,5 +269,5 @@ def test_progress_bar_shows_the_bound(problem, capsys):
 
 
 def test_layout_order_is_that_of_the_layers(problem, ensemble):
-    layout = stateless.WeightLayout(problem.model())
+    layout = functional.WeightLayout(problem.model())
     assert ensemble.posterior.loc.shape == (3, layout.size)

@@ -9,11 +9,11 @@ import tensorflow as tf
 
 from tests.support import layer_case
 from tests.support import linear_gaussian
+from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import losses
 from tfp_refine import refinement
 from tfp_refine import regularizers
-from tfp_refine import stateless
 from tfp_refine.refinement import mapping as mapping_lib
 from tfp_refine.refinement import problem as problem_lib
 from tfp_refine.refinement import progress as progress_lib
@@ -232,7 +232,7 @@ def test_points_follow_the_gradient_of_likelihood_and_penalty(problem):
 
 
 def test_posterior_follows_the_same_gradient_either_way(problem, model):
-    size = stateless.WeightLayout(model).size
+    size = functional.WeightLayout(model).size
     (_, alone, _), (_, along, _) = (
         _one_step(problem, model, choice) for choice in (False, True)
     )
@@ -311,7 +311,7 @@ def test_nothing_is_traced_twice(problem, model, monkeypatch):
 
 
 def test_posterior_and_prior_are_of_the_random_weights(model, ensemble):
-    layout = stateless.WeightLayout(model)
+    layout = functional.WeightLayout(model)
     for part in (ensemble.posterior, ensemble.prior):
         assert part.loc.shape == part.scale.shape == (3, layout.size)
     for index in range(3):

@@ -6,8 +6,8 @@ import pytest
 
 from tests.support import linear_gaussian
 from tfp_refine import losses
+from tfp_refine.functional import array_file
 from tfp_refine.refinement import run as run_lib
-from tfp_refine.stateless import array_file
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from tests.support import layer_case
+from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import regularizers
-from tfp_refine import stateless
 
 REGULARIZERS = {
     "gaussian": regularizers.GaussianKL("he"),
@@ -80,7 +80,7 @@ def test_a_file_keeps_weights_and_losses(name, rng, tmp_path):
     found = []
     for either in (model, loaded):
         # With the same draws, for divergences that need them.
-        stateless.seeds.reseed(either, 3)
+        functional.seeds.reseed(either, 3)
         found.append((either(x), either.losses))
         assert len(either.losses) == 4
     np.testing.assert_array_equal(found[0][0], found[1][0])

@@ -269,7 +269,7 @@ def test_calls_at_the_means_leave_no_draw_behind():
 
 @pytest.mark.parametrize("name", ["kernel", "bias"])
 @pytest.mark.parametrize(
-    ("make_layer", "arguments"),
+    ("make_layer", "_validation"),
     [
         (layers.DenseFlipout, (2,)),
         (layers.DenseLocalReparameterization, (2,)),
@@ -293,7 +293,7 @@ def test_layers_that_draw_no_weights_are_refused(make_layer, arguments, name):
             make_layer(*arguments, **{argument: regularizer})
 
 
-@pytest.mark.parametrize("arguments", [(), (0.25, 2, np.float32(0.5))])
+@pytest.mark.parametrize("_validation", [(), (0.25, 2, np.float32(0.5))])
 def test_config_survives_a_round_trip(arguments):
     regularizer = regularizers.ScaleMixtureKL(*arguments)
     config = keras.saving.serialize_keras_object(regularizer)

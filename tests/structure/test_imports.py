@@ -7,37 +7,32 @@ import pytest
 from tests.structure import build_file
 from tests.structure import pytest_main
 
-LEVEL_0 = {"arguments", "datasets", "math", "plotting", "version"}
-LEVEL_1 = {
-    "bijectors": {"math"},
-    "distribute": {"arguments"},
-    "layers": {"arguments", "math", "regularizers"},
-    "losses": {"arguments", "math"},
-    "metrics": {"arguments", "math"},
-    "regularizers": {"arguments", "math"},
-    "posteriors": {"arguments", "math", "metrics", "stateless"},
-    "stateless": {"arguments", "math"},
-}
-LEVEL_2 = {
-    "baselines",
-    "callbacks",
-    "initializers",
-    "laplace",
-    "mcmc",
-    "models",
-    "prediction",
-    "refinement",
-}
-BELOW_METHODS = LEVEL_0 | set(LEVEL_1)
-ROOMS = BELOW_METHODS | LEVEL_2
-MAY_IMPORT = (
-    dict.fromkeys(LEVEL_0, set())
-    | LEVEL_1
-    | dict.fromkeys(LEVEL_2, BELOW_METHODS)
-    # A model that becomes Bayesian is initialized.
-    | {"models": BELOW_METHODS | {"initializers"}}
-    | {"experiments": ROOMS, build_file.PACKAGE: ROOMS}
+# A room imports rooms of the levels below it, and what `SIDEWAYS` adds.
+LEVELS = (
+    {"_validation", "datasets", "math", "plotting", "version"},
+    {"bijectors", "distribute", "losses", "metrics", "regularizers"},
+    {"layers"},
+    {"functional"},
+    {"posteriors"},
+    {
+        "callbacks",
+        "ensembles",
+        "initializers",
+        "laplace",
+        "models",
+        "prediction",
+        "refinement",
+        "sampling",
+    },
+    {"experiments", build_file.PACKAGE},
 )
+# A model that becomes Bayesian is initialized.
+SIDEWAYS = {"models": {"initializers"}}
+MAY_IMPORT = {
+    room: set().union(*LEVELS[:level]) | SIDEWAYS.get(room, set())
+    for level, rooms in enumerate(LEVELS)
+    for room in rooms
+}
 
 REWRITE = f"BUILD is out of date. Rewrite it: {build_file.COMMAND}"
 

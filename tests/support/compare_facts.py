@@ -12,7 +12,7 @@ import keras
 import numpy as np
 from absl import flags
 
-from tfp_refine import baselines
+from tfp_refine import ensembles
 from tfp_refine import initializers
 from tfp_refine import laplace
 from tfp_refine.experiments import compare
@@ -169,10 +169,10 @@ def _ensembles(run):
         ("cyclical_sghmc", compare_baselines.cyclical_sghmc, (start,)),
     ):
         target = name.removesuffix("_adversarial")
-        original = getattr(baselines, target)
-        setattr(baselines, target, recorder(name))
+        original = getattr(ensembles, target)
+        setattr(ensembles, target, recorder(name))
         result = fit(run, name, None, *arguments)
-        setattr(baselines, target, original)
+        setattr(ensembles, target, original)
         found[name] = made[name] | {
             "num_steps": result.num_steps,
             "num_numbers": result.num_numbers,
@@ -200,7 +200,7 @@ def _temperature(run):
     )
     (found,), expected = scaled.draws(x), np.asarray(model(x))
     expected = keras.ops.log_softmax(expected / scaled.about["temperature"])
-    direct = baselines.TemperatureScaling(model).fit(*data.validation)
+    direct = ensembles.TemperatureScaling(model).fit(*data.validation)
     return {
         "error": float(np.max(np.abs(found - expected))),
         "temperatures": [scaled.about["temperature"], direct.temperature],

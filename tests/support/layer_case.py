@@ -5,7 +5,7 @@ import inspect
 import keras
 import numpy as np
 
-from tfp_refine import stateless
+from tfp_refine import functional
 from tfp_refine.math import softplus
 
 NUM_TRAIN_EXAMPLES = 50
@@ -136,7 +136,7 @@ def assign(weight, loc, scale):
 
 def reseeded_losses(layer):
     """Returns losses, which are random ones of always the same draw."""
-    stateless.seeds.reseed(layer, 3)
+    functional.seeds.reseed(layer, 3)
     return layer.losses
 
 

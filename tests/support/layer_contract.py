@@ -13,8 +13,8 @@ import pytest
 
 from tests.support import layer_case
 from tests.support import posterior_contract
+from tfp_refine import functional
 from tfp_refine import layers
-from tfp_refine import stateless
 
 
 def check_layer(
@@ -122,7 +122,7 @@ def _assert_same_function(model, other, x):
         np.testing.assert_array_equal(weight, copy)
     outputs = []
     for either in (model, other):
-        stateless.seeds.reseed(either, 3)
+        functional.seeds.reseed(either, 3)
         with layers.mean_weights():
             means = either(x)
         outputs.append((means, either(x), layer_case.total(either.losses)))

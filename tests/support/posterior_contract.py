@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from tests.support import layer_case
+from tfp_refine import functional
 from tfp_refine import layers
-from tfp_refine import stateless
 
 
 def _variational_weights_say_what_the_layer_does(case):
@@ -29,7 +29,7 @@ def _variational_weights_say_what_the_layer_does(case):
 
 def _kl_of_the_same_draw(layer):
     """Computes what `layer_case.reseeded_losses` are made of, nats."""
-    stateless.seeds.reseed(layer, 3)
+    functional.seeds.reseed(layer, 3)
     return sum(
         float(weight.kl(seed=layer.seed_generator))
         for weight in layer.variational_weights
@@ -128,7 +128,7 @@ def _assert_losses_of_one_call(model, layer, case):
     same(case.inputs())
     assert len(model.losses) == len(same.losses)
     expected = layer_case.total(layer_case.reseeded_losses(same))
-    stateless.seeds.reseed(layer, 3)
+    functional.seeds.reseed(layer, 3)
     np.testing.assert_allclose(
         layer_case.total(model.losses), expected, rtol=1e-6
     )
@@ -166,7 +166,7 @@ def _weight_of_the_kl_changes_without_a_new_trace(case):
         return tf.add_n(model.losses)
 
     def kl():
-        stateless.seeds.reseed(model, 3)
+        functional.seeds.reseed(model, 3)
         return float(traced())
 
     before = kl()

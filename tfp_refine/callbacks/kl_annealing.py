@@ -2,7 +2,7 @@
 
 import keras
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine import layers
 
 
@@ -43,7 +43,7 @@ class KLAnnealing(keras.callbacks.Callback):
                 f"Received: schedule={schedule!r}"
             )
         self.schedule = schedule
-        self.frequency = arguments.one_of(
+        self.frequency = _validation.one_of(
             "frequency", frequency, ("epoch", "batch")
         )
         self._epoch, self._kl_scale = 0, None
@@ -92,6 +92,6 @@ def linear_warmup(num_epochs, zero_epochs=0):
     Raises:
         ValueError: If `num_epochs` is not positive, or `zero_epochs` negative.
     """
-    arguments.positive("num_epochs", num_epochs)
-    arguments.not_negative("zero_epochs", zero_epochs)
+    _validation.positive("num_epochs", num_epochs)
+    _validation.not_negative("zero_epochs", zero_epochs)
     return lambda time: min(max((time - zero_epochs) / num_epochs, 0.0), 1.0)

@@ -4,7 +4,7 @@ import time
 
 import tensorflow as tf
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.distribute import cluster_spec
 
 
@@ -45,7 +45,7 @@ def connect(cluster=None, timeout=60.0):
     )
     ```
     """
-    timeout = arguments.positive("timeout", timeout)
+    timeout = _validation.positive("timeout", timeout)
     if cluster is None:
         cluster, job, _ = cluster_spec.from_environment()
         if job != "chief":

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.distribute import cluster_spec
 
 _HOST = "127.0.0.1"
@@ -37,7 +37,7 @@ class LocalCluster(contextlib.AbstractContextManager):
     """
 
     def __init__(self, num_workers=2):
-        num_workers = arguments.positive_integer("num_workers", num_workers)
+        num_workers = _validation.positive_integer("num_workers", num_workers)
         addresses = [f"{_HOST}:{port}" for port in _free_ports(2 + num_workers)]
         self.cluster = {
             "chief": addresses[:1],

@@ -3,7 +3,7 @@
 import numpy as np
 from absl import flags
 
-from tfp_refine import baselines
+from tfp_refine import ensembles
 from tfp_refine import prediction
 from tfp_refine.experiments import compare_networks
 from tfp_refine.experiments import fitted
@@ -21,7 +21,7 @@ def why_no_temperature(run):
 def temperature(run, name, directory, trained):
     """Scales the logits of a trained network."""
     del name, directory
-    scaled = baselines.TemperatureScaling(trained.model)
+    scaled = ensembles.TemperatureScaling(trained.model)
     scaled.fit(*run.data.validation)
     return trained._replace(
         draws=lambda x: _logits(scaled.predict(x)),
@@ -40,7 +40,7 @@ def deep_ensemble(run, name, directory):
     epsilon = None
     if name == "deep_ensemble_adversarial":
         epsilon = FLAGS.adversarial_epsilon
-    ensemble = baselines.deep_ensemble(
+    ensemble = ensembles.deep_ensemble(
         compare_networks.build("map", run.data, run.seed(0), steps),
         *run.data.train,
         num_members=FLAGS.num_members,
@@ -62,7 +62,7 @@ def swag(run, name, directory, start):
     num_examples = len(run.data.train[1])
     batch_size = min(FLAGS.batch_size, num_examples)
     begin = start.posterior if start.model is None else start.model
-    posterior = baselines.swag(
+    posterior = ensembles.swag(
         begin,
         *run.data.train,
         num_snapshots=FLAGS.swag_snapshots,
@@ -94,7 +94,7 @@ def cyclical_sghmc(run, name, directory, start):
     steps = FLAGS.train_steps
     batch_size = min(FLAGS.batch_size, num_examples)
     per_cycle = max(1, steps // FLAGS.cycles)
-    samples = baselines.cyclical_sghmc(
+    samples = ensembles.cyclical_sghmc(
         start.model,
         *run.data.train,
         num_cycles=FLAGS.cycles,

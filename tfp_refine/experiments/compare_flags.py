@@ -5,7 +5,7 @@ import pathlib
 
 from absl import flags
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine import datasets
 from tfp_refine.experiments import image_models
 from tfp_refine.experiments import refinement_flags
@@ -122,7 +122,7 @@ def check():
                 f"Received: {FLAGS.validation_fraction}"
             )
     for name in ("learning_rate", "prior_scale", "initial_scale"):
-        arguments.positive(f"--{name}", FLAGS[name].value)
+        _validation.positive(f"--{name}", FLAGS[name].value)
     hidden()
     refinement_flags.variance_ratios()
     if FLAGS.model is not None:

@@ -5,7 +5,7 @@ import numpy as np
 from absl import flags
 
 from tfp_refine import laplace
-from tfp_refine import mcmc
+from tfp_refine import sampling
 from tfp_refine.experiments import fitted
 from tfp_refine.experiments import posterior_diagnostics
 from tfp_refine.math import softplus
@@ -98,8 +98,8 @@ def sampled(run, name, directory, base):
     samples = _kept(
         directory,
         base,
-        mcmc.WeightSamples,
-        lambda: mcmc.nuts(
+        sampling.WeightSamples,
+        lambda: sampling.nuts(
             base.posterior,
             num_chains=FLAGS.nuts_chains,
             num_warmup=FLAGS.nuts_warmup,

@@ -3,12 +3,12 @@
 import keras
 from absl import flags
 
+from tfp_refine import functional
 from tfp_refine import initializers
 from tfp_refine import layers
 from tfp_refine import losses
 from tfp_refine import models
 from tfp_refine import regularizers
-from tfp_refine import stateless
 from tfp_refine.experiments import compare_flags
 from tfp_refine.experiments import image_models
 from tfp_refine.experiments import mnf_flags
@@ -36,7 +36,7 @@ def build(name, data, seed, steps):
         ValueError: If the model cannot have such layers.
     """
     x, y = data.train
-    weights_seed = stateless.seeds.key(seed, _WEIGHTS)
+    weights_seed = functional.seeds.key(seed, _WEIGHTS)
     if name == "map" or name in _DROPOUT:
         model = _deterministic(data, weights_seed)
     else:
@@ -48,12 +48,12 @@ def build(name, data, seed, steps):
             num_train_examples=len(x),
             prior_scale=FLAGS.prior_scale,
             learn_rate=_DROPOUT[name],
-            seed=stateless.seeds.key(seed, _DROPPED),
+            seed=functional.seeds.key(seed, _DROPPED),
         )
     compile_network(model, data, steps)
     if name == "vi_iblm":
         initializers.IBLM(
-            seed=stateless.seeds.key(seed, _INITIALIZATION),
+            seed=functional.seeds.key(seed, _INITIALIZATION),
             verbose=FLAGS.progress,
         )(model, x, y)
     return model

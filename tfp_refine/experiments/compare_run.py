@@ -7,8 +7,8 @@ import time
 from absl import flags
 from absl import logging
 
+from tfp_refine import functional
 from tfp_refine import losses
-from tfp_refine import stateless
 from tfp_refine.experiments import compare_evaluation
 from tfp_refine.experiments import compare_networks
 from tfp_refine.experiments import compare_systems
@@ -42,7 +42,7 @@ class Run:
 
     def seed(self, stream):
         """Returns the seed of a random stream, an integer."""
-        return stateless.seeds.key(FLAGS.seed, self._number, stream)
+        return functional.seeds.key(FLAGS.seed, self._number, stream)
 
     @functools.cached_property
     def num_weights(self):

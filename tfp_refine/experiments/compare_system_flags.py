@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 
 FLAGS = flags.FLAGS
 flags.DEFINE_float(
@@ -96,9 +96,9 @@ def check(is_image, is_regression):
         "precision_rate",
         "sgd_learning_rate",
     ):
-        arguments.positive(f"--{name}", FLAGS[name].value)
-    arguments.proportion("--alpha_reg", FLAGS.alpha_reg)
-    arguments.proportion("--dropout", FLAGS.dropout, one=False)
+        _validation.positive(f"--{name}", FLAGS[name].value)
+    _validation.proportion("--alpha_reg", FLAGS.alpha_reg)
+    _validation.proportion("--dropout", FLAGS.dropout, one=False)
     if FLAGS.swag_rank > FLAGS.swag_snapshots:
         raise ValueError(
             "--swag_rank must not exceed --swag_snapshots. Received: "

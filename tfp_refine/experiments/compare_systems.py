@@ -74,7 +74,7 @@ SYSTEMS = {
     "map": _network("MAP", "keras.regularizers.L2", "textbooks"),
     "map_temp": System(
         "MAP, temperature",
-        "baselines.TemperatureScaling",
+        "ensembles.TemperatureScaling",
         _GUO,
         compare_baselines.temperature,
         bases=("map",),
@@ -82,14 +82,14 @@ SYSTEMS = {
     ),
     "deep_ensemble": System(
         "deep ensemble",
-        "baselines.deep_ensemble",
+        "ensembles.deep_ensemble",
         _LAKSHMINARAYANAN,
         compare_baselines.deep_ensemble,
         flags=("num_members",),
     ),
     "deep_ensemble_adversarial": System(
         "deep ensemble, adversarial",
-        "baselines.deep_ensemble",
+        "ensembles.deep_ensemble",
         _LAKSHMINARAYANAN,
         compare_baselines.deep_ensemble,
         flags=("adversarial_epsilon", "num_members"),
@@ -102,7 +102,7 @@ SYSTEMS = {
     ),
     "swag": System(
         "SWAG",
-        "baselines.swag",
+        "ensembles.swag",
         "Maddox et al., 2019",
         compare_baselines.swag,
         bases=("map",),
@@ -110,7 +110,7 @@ SYSTEMS = {
     ),
     "multi_swag": System(
         "MultiSWAG",
-        "baselines.swag",
+        "ensembles.swag",
         "Wilson and Izmailov, 2020",
         compare_baselines.swag,
         bases=("deep_ensemble",),
@@ -118,7 +118,7 @@ SYSTEMS = {
     ),
     "csghmc": System(
         "cyclical SGHMC",
-        "baselines.cyclical_sghmc",
+        "ensembles.cyclical_sghmc",
         "Zhang et al., 2020",
         compare_baselines.cyclical_sghmc,
         bases=("map",),
@@ -210,7 +210,7 @@ SYSTEMS = {
     ),
     "nuts_last_layer": System(
         "NUTS, last layer",
-        "mcmc.nuts_last_layer",
+        "sampling.nuts_last_layer",
         _KRISTIADI,
         compare_laplace.sampled,
         bases=("laplace",),
@@ -219,7 +219,7 @@ SYSTEMS = {
     ),
     "nuts": System(
         "NUTS, all layers",
-        "mcmc.nuts",
+        "sampling.nuts",
         "Hoffman and Gelman, 2014",
         compare_laplace.sampled,
         bases=("laplace_all",),

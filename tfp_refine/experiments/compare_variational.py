@@ -5,9 +5,9 @@ import time
 import numpy as np
 from absl import flags
 
+from tfp_refine import functional
 from tfp_refine import prediction
 from tfp_refine import refinement
-from tfp_refine import stateless
 from tfp_refine.experiments import compare_networks
 from tfp_refine.experiments import fitted
 from tfp_refine.experiments import refinement_flags
@@ -90,7 +90,7 @@ def _trained(run, name, model, steps, directory, built):
     return fitted.Fitted(
         lambda x: prediction.predict(model, x, num_draws, seed=run.seed(1)),
         steps,
-        stateless.ModelWeights(model).size,
+        functional.ModelWeights(model).size,
         model=model,
         history=trained.history,
         seconds=built + sum(entry["seconds"] for entry in trained.history),

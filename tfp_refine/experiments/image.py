@@ -32,10 +32,10 @@ from absl import flags
 from absl import logging
 
 from tfp_refine import datasets
+from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import prediction
 from tfp_refine import refinement
-from tfp_refine import stateless
 from tfp_refine.experiments import image_evaluation
 from tfp_refine.experiments import image_flags
 from tfp_refine.experiments import image_models
@@ -348,7 +348,7 @@ class Experiment:
             data.y_train,
             steps=steps,
             batch_size=FLAGS.batch_size,
-            seed=stateless.seeds.key(FLAGS.seed, int(is_control)),
+            seed=functional.seeds.key(FLAGS.seed, int(is_control)),
             directory=self._folder.path / name,
             segment_steps=FLAGS.checkpoint_steps,
             augment=image_flags.augmentation(data.x_train.shape[1:]),

@@ -4,7 +4,7 @@ import time
 
 from absl import flags
 
-from tfp_refine import stateless
+from tfp_refine import functional
 from tfp_refine.experiments import initialization_data
 from tfp_refine.experiments import initialization_flags
 from tfp_refine.experiments import initialization_models
@@ -38,7 +38,7 @@ class Curves:
         """
         case = self.source.split(number)
         x, y = case.train
-        seed = stateless.seeds.key(FLAGS.seed, number)
+        seed = functional.seeds.key(FLAGS.seed, number)
         model = self._build(case, method, seed)
         started = time.monotonic()
         initialization_models.initialize(method, model, x, y, seed)

@@ -4,7 +4,7 @@ import math
 
 from absl import flags
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine import datasets
 from tfp_refine import regularizers
 from tfp_refine.experiments import record
@@ -168,7 +168,7 @@ def check():
         dropout=0.5 if kind == "images" else 0.1,
     )
     for name in ("learning_rate", "noise_scale"):
-        arguments.positive(f"--{name}", FLAGS[name].value)
+        _validation.positive(f"--{name}", FLAGS[name].value)
     regularizers.GaussianKL(prior_scale())
     if not 0.0 < FLAGS.dropout < 1.0:
         raise ValueError(

@@ -3,9 +3,9 @@
 import numpy as np
 from absl import flags
 
+from tfp_refine import functional
 from tfp_refine import losses
 from tfp_refine import prediction
-from tfp_refine import stateless
 from tfp_refine.experiments import initialization_flags
 from tfp_refine.experiments import initialization_models
 from tfp_refine.experiments import posterior_record
@@ -48,7 +48,7 @@ class Toy:
         """
         x, y = self._inputs(self.x), (self.y - self.y.mean()) / self.y.std()
         y = y[:, None].astype("float32")
-        seed = stateless.seeds.key(FLAGS.seed, 3)
+        seed = functional.seeds.key(FLAGS.seed, 3)
         model = initialization_models.build(
             method, (1,), None, len(x), seed, task="toy"
         )

@@ -4,8 +4,8 @@ import numpy as np
 from absl import flags
 from absl import logging
 
+from tfp_refine import functional
 from tfp_refine import metrics
-from tfp_refine import stateless
 from tfp_refine.experiments import image_evaluation
 from tfp_refine.experiments import laplace_data
 from tfp_refine.experiments import laplace_flags
@@ -154,7 +154,7 @@ class Comparison:
         if hasattr(posterior, "sample"):
             options = {
                 "num_samples": FLAGS.num_samples,
-                "seed": stateless.seeds.key(FLAGS.seed, _PREDICTIONS),
+                "seed": functional.seeds.key(FLAGS.seed, _PREDICTIONS),
                 "average": True,
             }
         if system == "laplace":
@@ -187,7 +187,7 @@ class Comparison:
             samples = other
         elif hasattr(posterior, "sample"):
             samples = posterior.sample(
-                len(reference), stateless.seeds.key(FLAGS.seed, _DISTANCES)
+                len(reference), functional.seeds.key(FLAGS.seed, _DISTANCES)
             )
         elif system == "map":
             samples = posteriors.laplace.mean[np.newaxis]

@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine import datasets
 from tfp_refine import laplace
 from tfp_refine.experiments import class_data
@@ -258,9 +258,11 @@ def check():
         output_dir=f"results/laplace/{FLAGS.dataset}",
     )
     for name in ("learning_rate", "prior_scale", "toy_prior_scale"):
-        arguments.positive(f"--{name}", FLAGS[name].value)
+        _validation.positive(f"--{name}", FLAGS[name].value)
     if FLAGS.refine_learning_rate is not None:
-        arguments.positive("--refine_learning_rate", FLAGS.refine_learning_rate)
+        _validation.positive(
+            "--refine_learning_rate", FLAGS.refine_learning_rate
+        )
     if not 0.0 < FLAGS.validation_fraction < 1.0:
         raise ValueError(
             "--validation_fraction must be between 0 and 1. "
@@ -384,7 +386,7 @@ def refinement_options():
 
 
 def nuts_options():
-    """Returns the arguments of `mcmc.nuts` that flags decide."""
+    """Returns the arguments of `sampling.nuts` that flags decide."""
     return {
         "num_chains": FLAGS.nuts_chains,
         "num_warmup": FLAGS.nuts_warmup,

@@ -4,7 +4,7 @@ import numpy as np
 import scipy.special
 from absl import flags
 
-from tfp_refine import stateless
+from tfp_refine import functional
 from tfp_refine.math import logistic_normal
 
 FLAGS = flags.FLAGS
@@ -85,7 +85,7 @@ def errors_of_classes(seed):
         errors: List of a dict for each number of classes: `"num_classes"`, and
             means over the cases by the name of an estimate.
     """
-    rng = np.random.default_rng(stateless.seeds.key(seed, _STREAM))
+    rng = np.random.default_rng(functional.seeds.key(seed, _STREAM))
     results = []
     for num_classes in _CLASSES:
         errors = {"mc 20": [], "mc 1000": [], "probit": [], "mean_field": []}

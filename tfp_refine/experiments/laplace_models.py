@@ -6,9 +6,9 @@ import keras
 import numpy as np
 from absl import flags
 
+from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import posteriors
-from tfp_refine import stateless
 from tfp_refine.experiments import image_models
 from tfp_refine.experiments import laplace_flags
 from tfp_refine.experiments import run_flags
@@ -48,9 +48,9 @@ def load(data):
             f"Received: {FLAGS.model} ({error})"
         ) from error
     network = posteriors.LastLayer(model)
-    x = stateless.arrays.inputs(data.train[0][:2])
+    x = functional.arrays.inputs(data.train[0][:2])
     try:
-        stateless.arrays.check_fits(model, x)
+        functional.arrays.check_fits(model, x)
         network.check_inputs(x)
     except ValueError as error:
         raise ValueError(f"--model={FLAGS.model}: {error}") from error
@@ -120,7 +120,7 @@ def train(model, data, directory):
         y,
         steps=laplace_flags.train_steps(len(x)),
         batch_size=min(FLAGS.batch_size, len(x)),
-        seed=stateless.seeds.key(FLAGS.seed),
+        seed=functional.seeds.key(FLAGS.seed),
         directory=directory,
         segment_steps=FLAGS.checkpoint_steps,
         tensorboard=FLAGS.tensorboard,
@@ -131,7 +131,7 @@ def train(model, data, directory):
 def _gru(x, num_classes, units):
     """Builds a recurrent network of words, or of the rows of images."""
     penalty = keras.regularizers.L2(0.5 / (len(x) * FLAGS.prior_scale**2))
-    seeds = [stateless.seeds.key(FLAGS.seed, number) for number in range(3)]
+    seeds = [functional.seeds.key(FLAGS.seed, number) for number in range(3)]
 
     def initializer(number, name="glorot_uniform"):
         return keras.initializers.get(

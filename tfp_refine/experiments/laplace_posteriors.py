@@ -6,10 +6,10 @@ import numpy as np
 from absl import flags
 from absl import logging
 
-from tfp_refine import baselines
+from tfp_refine import ensembles
+from tfp_refine import functional
 from tfp_refine import laplace
-from tfp_refine import mcmc
-from tfp_refine import stateless
+from tfp_refine import sampling
 from tfp_refine.experiments import laplace_flags
 from tfp_refine.experiments import posterior_diagnostics
 
@@ -44,7 +44,7 @@ class Posteriors:
         """
         method, length = laplace_flags.split(system)
         if method == "map":
-            return baselines.TemperatureScaling(self._model), {}
+            return ensembles.TemperatureScaling(self._model), {}
         name = laplace_flags.record_name("posteriors", system)
         path = self._folder.path / f"{name}.npz"
         make = {
@@ -70,9 +70,9 @@ class Posteriors:
             path.with_suffix(".json").unlink(missing_ok=True)
         about = self._folder.once(name, compute)
         kinds = {
-            "temperature": baselines.TemperatureScaling,
+            "temperature": ensembles.TemperatureScaling,
             "laplace": _laplace_class(),
-            "nuts": mcmc.WeightSamples,
+            "nuts": sampling.WeightSamples,
         }
         kind = kinds.get(method, laplace.FlowPosterior)
         try:
@@ -101,7 +101,7 @@ class Posteriors:
         posterior.inputs = self.laplace.inputs
         posterior.targets = self.laplace.targets
         draws = posterior.elbo(
-            _ELBO_DRAWS, seed=stateless.seeds.key(FLAGS.seed, _ELBO)
+            _ELBO_DRAWS, seed=functional.seeds.key(FLAGS.seed, _ELBO)
         )
         error = np.std(draws, ddof=1) / np.sqrt(len(draws))
         return {
@@ -110,7 +110,7 @@ class Posteriors:
         }
 
     def _make_temperature(self):
-        scaled = baselines.TemperatureScaling(self._model)
+        scaled = ensembles.TemperatureScaling(self._model)
         scaled.fit(*self._data.validation)
         return scaled, {"temperature": scaled.temperature}
 
@@ -127,7 +127,7 @@ class Posteriors:
                 validation_data=self._data.validation,
                 predictive=FLAGS.predictive,
                 num_samples=FLAGS.num_samples,
-                seed=stateless.seeds.key(FLAGS.seed, _TUNING),
+                seed=functional.seeds.key(FLAGS.seed, _TUNING),
                 verbose=verbose,
             )
         else:
@@ -141,16 +141,16 @@ class Posteriors:
         refined = self.laplace.refine(
             flow_length=length,
             base=base,
-            seed=stateless.seeds.key(FLAGS.seed, _REFINEMENT),
+            seed=functional.seeds.key(FLAGS.seed, _REFINEMENT),
             **laplace_flags.refinement_options(),
         )
         num_params = posterior_diagnostics.num_params(refined)
         return refined, {"num_params": float(num_params)}
 
     def _make_nuts(self):
-        samples = mcmc.nuts(
+        samples = sampling.nuts(
             self.laplace,
-            seed=stateless.seeds.key(FLAGS.seed, _NUTS),
+            seed=functional.seeds.key(FLAGS.seed, _NUTS),
             **laplace_flags.nuts_options(),
         )
         return samples, posterior_diagnostics.diagnostics(samples)

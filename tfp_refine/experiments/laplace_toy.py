@@ -6,12 +6,12 @@ import scipy.optimize
 import tensorflow as tf
 from absl import flags
 
+from tfp_refine import functional
 from tfp_refine import laplace
 from tfp_refine import layers
-from tfp_refine import mcmc
 from tfp_refine import metrics
 from tfp_refine import regularizers
-from tfp_refine import stateless
+from tfp_refine import sampling
 from tfp_refine.experiments import laplace_flags
 from tfp_refine.experiments import posterior_diagnostics
 
@@ -33,7 +33,7 @@ class Toy:
     """
 
     def __init__(self):
-        rng = np.random.default_rng(stateless.seeds.key(FLAGS.seed, _DATA))
+        rng = np.random.default_rng(functional.seeds.key(FLAGS.seed, _DATA))
         count = FLAGS.toy_points
         self.y = np.arange(count) % 2
         centers = _CENTERS[rng.integers(0, len(_CENTERS), count)]
@@ -93,26 +93,26 @@ class Toy:
 
     def _sample(self, system):
         count = _NUM_CHAINS * _NUM_SAMPLES
-        seed = stateless.seeds.key(FLAGS.seed, _SAMPLES)
+        seed = functional.seeds.key(FLAGS.seed, _SAMPLES)
         method, length = laplace_flags.split(system)
         if method == "vb":
             return {"samples": self._variational(count, seed).tolist()}
         posterior, about = self._laplace(), {}
         if method == "nuts":
-            posterior = mcmc.nuts_last_layer(
+            posterior = sampling.nuts_last_layer(
                 posterior,
                 num_chains=_NUM_CHAINS,
                 num_warmup=_NUM_SAMPLES,
                 num_samples=_NUM_SAMPLES,
                 target_accept_prob=0.95,
-                seed=stateless.seeds.key(FLAGS.seed, _NUTS),
+                seed=functional.seeds.key(FLAGS.seed, _NUTS),
                 verbose=int(FLAGS.progress),
             )
             about = posterior_diagnostics.diagnostics(posterior)
         elif length is not None:
             posterior = posterior.refine(
                 flow_length=length,
-                seed=stateless.seeds.key(FLAGS.seed, _REFINEMENT),
+                seed=functional.seeds.key(FLAGS.seed, _REFINEMENT),
                 **laplace_flags.refinement_options(),
             )
         if method != "nuts":
@@ -142,7 +142,7 @@ class Toy:
             use_bias=False,
             kernel_regularizer=regularizers.GaussianKL(FLAGS.toy_prior_scale),
             num_train_examples=len(self.y),
-            seed=stateless.seeds.key(FLAGS.seed, _VB),
+            seed=functional.seeds.key(FLAGS.seed, _VB),
         )
         model = keras.Sequential([keras.Input((2,)), layer])
         model.compile(

@@ -12,7 +12,7 @@ def diagnostics(samples):
     """Returns how far samples can be trusted.
 
     Args:
-        samples: `mcmc.WeightSamples`.
+        samples: `sampling.WeightSamples`.
 
     Returns:
         about: Dict of floats.

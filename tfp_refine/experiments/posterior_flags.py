@@ -2,9 +2,9 @@
 
 from absl import flags
 
+from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import regularizers
-from tfp_refine import stateless
 
 REGULARIZERS = (
     "gaussian",
@@ -183,7 +183,7 @@ def check_refinable(model):
         ValueError: If its prior or its posterior is of another kind.
     """
     try:
-        stateless.WeightLayout(model).prior()
+        functional.WeightLayout(model).prior()
     except ValueError as error:
         raise ValueError(
             f"--method=refined_vi: {error} Leave that method out."

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
+from tfp_refine import functional
 from tfp_refine import layers
-from tfp_refine import stateless
 from tfp_refine.datasets import batches
 from tfp_refine.experiments import record
 from tfp_refine.experiments import scalars
@@ -105,8 +105,8 @@ def train(
     for segment in range(first, segments):
         if _is_exhausted(history, patience, monitor):
             break
-        stateless.seeds.reseed(
-            model, stateless.seeds.key(seed, _NOISE, segment)
+        functional.seeds.reseed(
+            model, functional.seeds.key(seed, _NOISE, segment)
         )
         begin = segment * per_segment
         end = min(begin + per_segment, steps)
@@ -116,7 +116,7 @@ def train(
                 x,
                 y,
                 batch_size,
-                stateless.seeds.key(seed, _BATCHES),
+                functional.seeds.key(seed, _BATCHES),
                 augment,
                 first_step=begin,
             ),
@@ -224,7 +224,7 @@ def _load(path, like, examples):
 
 def _computed(model, examples):
     """Returns a model's outputs at its mean weights, and its penalty."""
-    stateless.seeds.reseed(model, 0)  # some penalties are estimates
+    functional.seeds.reseed(model, 0)  # some penalties are estimates
     with layers.mean_weights():
         outputs = keras.tree.flatten(model(examples, training=False))
     penalty = sum(float(loss) for loss in model.losses)

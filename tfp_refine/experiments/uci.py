@@ -27,13 +27,13 @@ from absl import flags
 from absl import logging
 
 from tfp_refine import datasets
+from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import losses
 from tfp_refine import metrics
 from tfp_refine import models
 from tfp_refine import prediction
 from tfp_refine import refinement
-from tfp_refine import stateless
 from tfp_refine.experiments import mnf_flags
 from tfp_refine.experiments import posterior_flags
 from tfp_refine.experiments import published
@@ -221,7 +221,7 @@ class Experiment:
         return results
 
     def _run_split(self, number, split):
-        seed = stateless.seeds.key(FLAGS.seed, number)
+        seed = functional.seeds.key(FLAGS.seed, number)
         return {
             method: self._folder.once(
                 f"split_{number}/{method}",

@@ -4,11 +4,11 @@ import keras
 import numpy as np
 from absl import flags
 
+from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import losses
 from tfp_refine import models
 from tfp_refine import prediction
-from tfp_refine import stateless
 from tfp_refine.experiments import posterior_record
 from tfp_refine.experiments import training
 from tfp_refine.experiments import uncertainty_flags
@@ -56,7 +56,7 @@ class Cubic:
             (self.y / self.y.std())[:, None].astype("float32"),
             steps=FLAGS.cubic_steps,
             batch_size=_POINTS,
-            seed=stateless.seeds.key(FLAGS.seed, 2),
+            seed=functional.seeds.key(FLAGS.seed, 2),
             directory=folder.path
             / uncertainty_flags.record_name("cubic", method),
             segment_steps=FLAGS.checkpoint_steps,

@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.experiments import mnf_flags
 from tfp_refine.experiments import record
 from tfp_refine.experiments import run_flags
@@ -157,9 +157,9 @@ def check():
     )
     mnf_flags.check()
     for name in ("prior_scale", "learning_rate"):
-        arguments.positive(f"--{name}", FLAGS[name].value)
+        _validation.positive(f"--{name}", FLAGS[name].value)
     for epsilon in run_flags.numbers("epsilons", float):
-        arguments.not_negative("--epsilons", epsilon)
+        _validation.not_negative("--epsilons", epsilon)
     if FLAGS.model not in (None, *MODELS):
         raise ValueError(
             f"--model must be one of {', '.join(MODELS)}. "

@@ -6,9 +6,9 @@ import numpy as np
 from absl import flags
 
 from tfp_refine import datasets
+from tfp_refine import functional
 from tfp_refine import metrics
 from tfp_refine import prediction
-from tfp_refine import stateless
 from tfp_refine.experiments import image_evaluation
 from tfp_refine.experiments import other_images
 from tfp_refine.experiments import posterior_record
@@ -114,7 +114,7 @@ class Images:
             labels,
             FLAGS.attack_samples if posterior_record.is_random(model) else 1,
             # Not the draws that the attack is judged by.
-            seed=stateless.seeds.key(FLAGS.seed, 3),
+            seed=functional.seeds.key(FLAGS.seed, 3),
             batch_size=_BLOCK,
         )
         curve = {"epsilon": self._epsilons}
@@ -148,7 +148,7 @@ class Images:
             data.y_train,
             steps=uncertainty_flags.train_steps(size),
             batch_size=uncertainty_flags.batch_size(size),
-            seed=stateless.seeds.key(FLAGS.seed),
+            seed=functional.seeds.key(FLAGS.seed),
             directory=folder.path / "training" / method,
             segment_steps=FLAGS.checkpoint_steps,
             observe=functools.partial(posterior_record.kl_and_elbo, size),

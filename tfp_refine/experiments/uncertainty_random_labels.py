@@ -4,9 +4,9 @@ import numpy as np
 from absl import flags
 
 from tfp_refine import datasets
+from tfp_refine import functional
 from tfp_refine import metrics
 from tfp_refine import prediction
-from tfp_refine import stateless
 from tfp_refine.experiments import posterior_record
 from tfp_refine.experiments import training
 from tfp_refine.experiments import uncertainty_flags
@@ -64,7 +64,7 @@ class RandomLabels:
             y,
             steps=steps,
             batch_size=uncertainty_flags.batch_size(len(x)),
-            seed=stateless.seeds.key(FLAGS.seed, 1),
+            seed=functional.seeds.key(FLAGS.seed, 1),
             directory=folder.path
             / uncertainty_flags.record_name("random_labels", method),
             segment_steps=max(1, steps // _POINTS),

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.initializers import initializer
 from tfp_refine.initializers import mini_batches
 from tfp_refine.initializers import output_layers
@@ -156,7 +156,7 @@ class IBLM(initializer.PosteriorInitializer):
         verbose=True,
     ):
         super().__init__(seed, verbose)
-        default = _MODES[arguments.one_of("mode", mode, sorted(_MODES))]
+        default = _MODES[_validation.one_of("mode", mode, sorted(_MODES))]
 
         def choose(name, value, check):
             value = default[name] if value is None else value
@@ -165,7 +165,7 @@ class IBLM(initializer.PosteriorInitializer):
         self.mode = mode
         self.task = task
         if task is not None:
-            arguments.one_of("task", task, tasks.TASKS)
+            _validation.one_of("task", task, tasks.TASKS)
         check_size = initializer.check_batch_size
         self.batch_size = choose("batch_size", batch_size, check_size)
         self.output_batch_size = choose(
@@ -181,15 +181,17 @@ class IBLM(initializer.PosteriorInitializer):
             "scale_precision", scale_precision, _boolean
         )
         self.noise_variance = choose(
-            "noise_variance", noise_variance, arguments.positive
+            "noise_variance", noise_variance, _validation.positive
         )
         self.prior_variance = prior_variance
         self.bias_prior_variance = bias_prior_variance
         for name in ("prior_variance", "bias_prior_variance"):
             if getattr(self, name) is not None:
-                arguments.positive(name, getattr(self, name))
-        self.concentration = arguments.positive("concentration", concentration)
-        self.divergence = arguments.one_of(
+                _validation.positive(name, getattr(self, name))
+        self.concentration = _validation.positive(
+            "concentration", concentration
+        )
+        self.divergence = _validation.one_of(
             "divergence", divergence, _DIVERGENCES
         )
 
@@ -296,4 +298,4 @@ def _pool_size(name, value):
 def _number_of_patches(name, value):
     if value == math.inf:
         return value
-    return arguments.positive_integer(name, value)
+    return _validation.positive_integer(name, value)

@@ -6,9 +6,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfp_refine import arguments
+from tfp_refine import _validation
+from tfp_refine import functional
 from tfp_refine import layers
-from tfp_refine import stateless
 
 
 class PosteriorInitializer:
@@ -31,7 +31,7 @@ class PosteriorInitializer:
     needs = ()
 
     def __init__(self, seed=None, verbose=True):
-        self.seed = None if seed is None else stateless.seeds.check(seed)
+        self.seed = None if seed is None else functional.seeds.check(seed)
         self.verbose = bool(verbose)
 
     def __call__(self, model, x=None, y=None):
@@ -61,7 +61,7 @@ class PosteriorInitializer:
         x, y = self._read(model, x, y)
         if not model.built and x is not None:
             model(keras.tree.map_structure(lambda leaf: leaf[:2], x))
-        stateless.arrays.check_built(model)
+        functional.arrays.check_built(model)
         chosen = _choose_layers(model)
         bar = keras.utils.Progbar(
             sum(num_units(layer) for layer in chosen),
@@ -89,10 +89,10 @@ class PosteriorInitializer:
         if x is None:
             return None, None
         if y is None and not is_dataset:
-            x = stateless.arrays.inputs(x)
+            x = functional.arrays.inputs(x)
         else:
-            x, y, _ = stateless.arrays.examples(x, y)
-        stateless.arrays.check_fits(model, x)
+            x, y, _ = functional.arrays.examples(x, y)
+        functional.arrays.check_fits(model, x)
         return x, y
 
     def _initialize(self, model, chosen, x, y, rng, bar):
@@ -129,7 +129,7 @@ def check_batch_size(name, value):
     Raises:
         ValueError: If it is something else.
     """
-    value = arguments.positive_integer(name, value)
+    value = _validation.positive_integer(name, value)
     if value < 2:
         raise ValueError(
             f"`{name}` must be 2 at least. Received: {name}={value}"

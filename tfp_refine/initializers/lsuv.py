@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine import layers
 from tfp_refine.initializers import initializer
 from tfp_refine.initializers import orthogonal
@@ -46,8 +46,8 @@ class LSUV(orthogonal.Orthogonal):
     ):
         super().__init__(seed, verbose)
         self.batch_size = initializer.check_batch_size("batch_size", batch_size)
-        self.tolerance = arguments.positive("tolerance", tolerance)
-        self.max_iterations = arguments.positive_integer(
+        self.tolerance = _validation.positive("tolerance", tolerance)
+        self.max_iterations = _validation.positive_integer(
             "max_iterations", max_iterations
         )
 

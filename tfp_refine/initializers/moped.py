@@ -2,8 +2,8 @@
 
 import keras
 
-from tfp_refine import arguments
-from tfp_refine import stateless
+from tfp_refine import _validation
+from tfp_refine import functional
 
 
 class MOPED:
@@ -26,8 +26,8 @@ class MOPED:
     """
 
     def __init__(self, delta=0.1, min_scale=1e-4):
-        self.delta = arguments.positive("delta", delta)
-        self.min_scale = arguments.positive("min_scale", min_scale)
+        self.delta = _validation.positive("delta", delta)
+        self.min_scale = _validation.positive("min_scale", min_scale)
 
     def __call__(self, model, x=None, y=None):
         """Initializes a model.
@@ -44,7 +44,7 @@ class MOPED:
             ValueError: If there is nothing to initialize.
         """
         del x, y
-        for weight in stateless.variational_weights(model):
+        for weight in functional.variational_weights(model):
             if weight.loc.trainable:
                 loc = keras.ops.convert_to_tensor(weight.loc)
                 scale = self.delta * keras.ops.abs(loc)

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tfp_refine import functional
 from tfp_refine import layers
-from tfp_refine import stateless
 from tfp_refine.initializers import initializer
 from tfp_refine.initializers import traversal
 
@@ -100,7 +100,7 @@ def _effect(model, layer, others, x):
     moved = value + np.random.default_rng(0).uniform(0.5, 1.5, value.shape)
     x = traversal.take(x, slice(_PROBE))
     states = [
-        v for v in model.variables if stateless.seeds.is_generator_state(v)
+        v for v in model.variables if functional.seeds.is_generator_state(v)
     ]
     before = [state.numpy() for state in states]
     try:
@@ -129,6 +129,6 @@ def _run(model, others, x):
         if any(layer is other for other in others):
             inputs.append(value.numpy())
 
-    stateless.seeds.reseed(model, 0)
+    functional.seeds.reseed(model, 0)
     with layers.mean_weights(), layers.observe_inputs(observe):
         return model(x).numpy(), inputs

@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 
+from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import losses
-from tfp_refine import stateless
 from tfp_refine.initializers import labels
 from tfp_refine.initializers import targets
 
@@ -37,7 +37,7 @@ def layer_targets(
     y, num_outputs = _matrix(y), _num_outputs(outputs)
     loss = getattr(model, "loss", None)
     if loss is not None:
-        loss = stateless.example_loss.resolve(model)
+        loss = functional.example_loss.resolve(model)
     if task is None:
         task = _task_of_loss(loss) or _task_of_targets(model, y, num_outputs)
     if task == "classification":

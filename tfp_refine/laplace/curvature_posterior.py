@@ -6,9 +6,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfp_refine import arguments
+from tfp_refine import _validation
+from tfp_refine import functional
 from tfp_refine import posteriors
-from tfp_refine import stateless
 from tfp_refine.laplace import density_posterior
 from tfp_refine.laplace import flows
 from tfp_refine.math import laplace_evidence
@@ -41,13 +41,15 @@ class CurvaturePosterior(density_posterior.DensityPosterior):
     """
 
     def __init__(self, network, likelihood, prior_precision, noise_scale):
-        arguments.one_of("likelihood", likelihood, posteriors.likelihoods.KINDS)
+        _validation.one_of(
+            "likelihood", likelihood, posteriors.likelihoods.KINDS
+        )
         super().__init__(network)
         self._kind = likelihood
-        self._prior_precision = arguments.positive(
+        self._prior_precision = _validation.positive(
             "prior_precision", prior_precision
         )
-        self._noise_scale = arguments.positive("noise_scale", noise_scale)
+        self._noise_scale = _validation.positive("noise_scale", noise_scale)
         self._basis = self._mean = None
         self._statistic = self._count = None
         self.inputs = self.targets = None
@@ -90,8 +92,8 @@ class CurvaturePosterior(density_posterior.DensityPosterior):
 
     def data(self, x, y=None, batch_size=256, verbose=0):
         """Checks data, as `DensityPosterior`."""
-        arguments.positive_integer("batch_size", batch_size)
-        x, y, num_examples = stateless.arrays.examples(x, y)
+        _validation.positive_integer("batch_size", batch_size)
+        x, y, num_examples = functional.arrays.examples(x, y)
         network = self.network
         network.check_inputs(x)
         self._set_likelihood()
@@ -204,7 +206,7 @@ class CurvaturePosterior(density_posterior.DensityPosterior):
 
     @prior_precision.setter
     def prior_precision(self, value):
-        self._prior_precision = arguments.positive("prior_precision", value)
+        self._prior_precision = _validation.positive("prior_precision", value)
 
     @property
     def noise_scale(self):
@@ -213,7 +215,7 @@ class CurvaturePosterior(density_posterior.DensityPosterior):
 
     @noise_scale.setter
     def noise_scale(self, value):
-        self._noise_scale = arguments.positive("noise_scale", value)
+        self._noise_scale = _validation.positive("noise_scale", value)
         if self._likelihood is not None:
             self._set_likelihood()
 
@@ -293,7 +295,7 @@ class CurvaturePosterior(density_posterior.DensityPosterior):
             prior_precision = self._prior_precision
         if noise_scale is None:
             noise_scale = self._noise_scale
-        arguments.positive("prior_precision", prior_precision)
+        _validation.positive("prior_precision", prior_precision)
         likelihood = posteriors.likelihoods.of_kind(
             self._kind, self.network.num_outputs, noise_scale
         )

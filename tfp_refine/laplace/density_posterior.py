@@ -6,9 +6,9 @@ from typing import ClassVar
 import numpy as np
 import tensorflow as tf
 
-from tfp_refine import arguments
+from tfp_refine import _validation
+from tfp_refine import functional
 from tfp_refine import posteriors
-from tfp_refine import stateless
 
 # Numbers of draws, and of outputs, that are held at once: 64 MiB of float64.
 _MAX_NUMBERS = 2**23
@@ -105,14 +105,14 @@ class DensityPosterior(posteriors.WeightPosterior):
         Raises:
             ValueError: If an argument is invalid, or data are not known.
         """
-        arguments.positive_integer("num_samples", num_samples)
+        _validation.positive_integer("num_samples", num_samples)
         self.check_data()
-        z = np.random.default_rng(stateless.seeds.check(seed)).standard_normal(
+        z = np.random.default_rng(functional.seeds.check(seed)).standard_normal(
             (num_samples, self.network.size)
         )
         theta, log_q = self.forward(tf.constant(z))
         elbo = posteriors.log_prior(theta, self.prior_precision) - log_q
-        program = stateless.Program(
+        program = functional.Program(
             lambda theta, inputs, targets: tf.reduce_sum(
                 self.likelihood.log_prob(
                     targets, self.network.outputs(theta, inputs)

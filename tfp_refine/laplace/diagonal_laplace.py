@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine import functional
 from tfp_refine import posteriors
-from tfp_refine import stateless
 from tfp_refine.laplace import bases
 from tfp_refine.laplace import laplace
 
@@ -133,7 +133,7 @@ class DiagonalLaplace(laplace.Laplace):
         )
         program = self._jacobians.setdefault(
             repr(specs),
-            stateless.Program(self._jacobian_program, varying=(False, True)),
+            functional.Program(self._jacobian_program, varying=(False, True)),
         )
         return program(tf.constant(mean, self.network.dtype), inputs)
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from tfp_refine import stateless
+from tfp_refine import functional
 from tfp_refine.math import adam
 
 # Segments between which Python shows how far it is.
@@ -55,7 +55,7 @@ class Trainer:
         self._per_epoch = self._num_examples // self._batch_size
         self._schedule = schedule
         self._seed = seed
-        self.program = stateless.Program(self._segment)
+        self.program = functional.Program(self._segment)
 
     def train(self, params, size, verbose):
         """Trains.
@@ -171,5 +171,5 @@ class Trainer:
         )
 
     def _key(self, stream, number):
-        key = stateless.seeds.key(self._seed, stream)
+        key = functional.seeds.key(self._seed, stream)
         return tf.stack([tf.constant(key, tf.int64), tf.cast(number, tf.int64)])

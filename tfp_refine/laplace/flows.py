@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.math import planar_flow
 from tfp_refine.math import radial_flow
 
@@ -34,10 +34,10 @@ class Flow:
     base: str = "laplace"
 
     def __post_init__(self):
-        arguments.one_of("flow", self.kind, KINDS)
-        arguments.not_negative_integer("flow_length", self.length)
-        arguments.one_of("space", self.space, SPACES)
-        arguments.one_of("base", self.base, BASES)
+        _validation.one_of("flow", self.kind, KINDS)
+        _validation.not_negative_integer("flow_length", self.length)
+        _validation.one_of("space", self.space, SPACES)
+        _validation.one_of("base", self.base, BASES)
 
     def initial_params(self, size, rng):
         """Draws parameters of flows that are near the identity.

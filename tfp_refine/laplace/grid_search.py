@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine import metrics
 from tfp_refine.laplace import predictives
 
@@ -87,7 +87,7 @@ def _negative_log_likelihood(
 
 def _checked(grid):
     try:
-        grid = [arguments.positive("grid", value) for value in grid]
+        grid = [_validation.positive("grid", value) for value in grid]
     except TypeError as error:
         raise ValueError(
             f"`grid` must hold precisions. Received: grid={grid!r}"

@@ -5,9 +5,9 @@ import copy
 import numpy as np
 import tensorflow as tf
 
-from tfp_refine import arguments
+from tfp_refine import _validation
+from tfp_refine import functional
 from tfp_refine import posteriors
-from tfp_refine import stateless
 from tfp_refine.laplace import curvature_posterior
 from tfp_refine.laplace import evidence
 from tfp_refine.laplace import flows
@@ -64,7 +64,7 @@ class Laplace(curvature_posterior.CurvaturePosterior):
             ValueError: If it is not fitted, an argument is invalid, or no
                 precision has a finite likelihood; the attributes are as before.
         """
-        arguments.one_of(
+        _validation.one_of(
             "method", method, ("marginal_likelihood", "grid_search")
         )
         self._check_fitted()
@@ -129,14 +129,14 @@ class Laplace(curvature_posterior.CurvaturePosterior):
         """
         self._check_fitted()
         predictives.check(method, self.likelihood)
-        arguments.positive_integer("num_samples", num_samples)
+        _validation.positive_integer("num_samples", num_samples)
         inputs, num_examples = self._inputs(x, batch_size)
         predictions = self.predict_from_inputs(
             inputs,
             num_examples,
             method,
             num_samples,
-            stateless.seeds.check(seed),
+            functional.seeds.check(seed),
             average,
         )
         posteriors.check_finite(predictions)

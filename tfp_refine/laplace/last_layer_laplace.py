@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine import posteriors
 from tfp_refine.laplace import bases
 from tfp_refine.laplace import laplace
@@ -74,7 +74,7 @@ class LastLayerLaplace(laplace.Laplace):
         noise_scale=1.0,
         layer=None,
     ):
-        arguments.one_of("hessian", hessian, _BASES)
+        _validation.one_of("hessian", hessian, _BASES)
         network = posteriors.LastLayer(model, layer)
         super().__init__(network, likelihood, prior_precision, noise_scale)
         self.hessian = hessian

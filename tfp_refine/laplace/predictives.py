@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine import posteriors
 from tfp_refine.math import logistic_normal
 
@@ -36,7 +36,7 @@ def check(method, likelihood):
     Raises:
         ValueError: If there is none, or it is for classification alone.
     """
-    arguments.one_of("method", method, PREDICTIVES)
+    _validation.one_of("method", method, PREDICTIVES)
     if likelihood.kind == "regression" and method in _CLOSED_FORMS:
         raise ValueError(
             f"`method={method!r}` is for classification. The outputs of a "

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from tfp_refine import arguments
+from tfp_refine import _validation
+from tfp_refine import functional
 from tfp_refine import posteriors
-from tfp_refine import stateless
 from tfp_refine.laplace import flow_posterior
 from tfp_refine.laplace import flow_training
 
@@ -46,19 +46,19 @@ def refine(
     """
     if prior_precision is None:
         prior_precision = laplace.prior_precision
-    arguments.positive("prior_precision", prior_precision)
-    arguments.positive_integer("batch_size", batch_size)
+    _validation.positive("prior_precision", prior_precision)
+    _validation.positive_integer("batch_size", batch_size)
     num_examples = len(laplace.targets)
     if epochs is None:
         per_epoch = max(1, num_examples // batch_size)
         epochs = max(20, -(-_MIN_STEPS // per_epoch))
     schedule = flow_training.Schedule(
-        arguments.positive_integer("epochs", epochs),
+        _validation.positive_integer("epochs", epochs),
         batch_size,
-        arguments.positive("learning_rate", learning_rate),
-        arguments.positive_integer("num_samples", num_samples),
+        _validation.positive("learning_rate", learning_rate),
+        _validation.positive_integer("num_samples", num_samples),
     )
-    seed = stateless.seeds.check(seed)
+    seed = functional.seeds.check(seed)
     network = laplace.network
     dtype = network.dtype
     params = {
@@ -66,7 +66,7 @@ def refine(
         for name, value in flow.initial_params(
             network.size,
             np.random.default_rng(
-                stateless.seeds.key(seed, flow_training.INIT)
+                functional.seeds.key(seed, flow_training.INIT)
             ),
         ).items()
     }

@@ -5,7 +5,7 @@ import math
 import keras
 from keras import ops
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.layers import kl_weight
 from tfp_refine.layers import mean_weights
 from tfp_refine.layers import random_layer
@@ -75,11 +75,11 @@ class ConcreteDropout(
         **kwargs,
     ):
         super().__init__(layer, **kwargs)
-        self.initial_rate = arguments.proportion(
+        self.initial_rate = _validation.proportion(
             "initial_rate", initial_rate, one=False
         )
-        self.prior_scale = arguments.positive("prior_scale", prior_scale)
-        self.temperature = arguments.positive("temperature", temperature)
+        self.prior_scale = _validation.positive("prior_scale", prior_scale)
+        self.temperature = _validation.positive("temperature", temperature)
         self.seed = seed
         self._kl_weight = kl_weight.KLWeight(kl_scale)
         self._kl_weight.num_train_examples = num_train_examples

@@ -4,7 +4,7 @@ import math
 
 import keras
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.layers import posterior_family
 from tfp_refine.layers import variational_weight
 
@@ -27,7 +27,7 @@ class FixedVariancePosterior(posterior_family.PosteriorFamily):
     """
 
     def __init__(self, scale=_SCALE):
-        self.scale = arguments.positive("scale", scale)
+        self.scale = _validation.positive("scale", scale)
 
     def build(self, add_weight, name, loc, unit_axes=(-1,)):
         return FixedVarianceWeight(name, loc, self.scale)

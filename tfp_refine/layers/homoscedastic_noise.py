@@ -2,7 +2,7 @@
 
 import keras
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.math import softplus
 
 
@@ -40,7 +40,9 @@ class HomoscedasticNoise(keras.layers.Layer):
 
     def __init__(self, initial_scale=1.0, **kwargs):
         super().__init__(**kwargs)
-        self.initial_scale = arguments.positive("initial_scale", initial_scale)
+        self.initial_scale = _validation.positive(
+            "initial_scale", initial_scale
+        )
         self.supports_masking = True
 
     def build(self, input_shape):

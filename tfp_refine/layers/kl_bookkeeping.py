@@ -1,6 +1,6 @@
 """Tells all layers of a model how their KL divergence is weighted."""
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 
 
 def set_num_train_examples(model, num_train_examples):
@@ -34,7 +34,7 @@ def set_kl_scale(model, kl_scale):
         ValueError: If the factor is negative or not finite, or the model is not
             built or has no variational layers.
     """
-    kl_scale = arguments.not_negative("kl_scale", kl_scale)
+    kl_scale = _validation.not_negative("kl_scale", kl_scale)
     for layer in _variational_layers(model):
         if not layer.built:
             raise ValueError(

@@ -2,7 +2,7 @@
 
 import keras
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 
 
 class KLWeight:
@@ -25,7 +25,7 @@ class KLWeight:
     """
 
     def __init__(self, initial_kl_scale=1.0):
-        self.initial_kl_scale = arguments.not_negative(
+        self.initial_kl_scale = _validation.not_negative(
             "kl_scale", initial_kl_scale
         )
         self.kl_scale = None
@@ -40,7 +40,7 @@ class KLWeight:
     @num_train_examples.setter
     def num_train_examples(self, value):
         if value is not None:
-            value = arguments.positive_integer("num_train_examples", value)
+            value = _validation.positive_integer("num_train_examples", value)
         self._num_train_examples = value
         if value is not None and self._divisor is not None:
             self._divisor.assign(float(value))

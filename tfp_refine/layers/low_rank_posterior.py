@@ -4,7 +4,7 @@ import math
 
 import keras
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.layers import posterior_family
 from tfp_refine.layers import variational_weight
 from tfp_refine.math import low_rank
@@ -43,11 +43,13 @@ class LowRankPosterior(posterior_family.PosteriorFamily):
     def __init__(self, rank=None, initial_scale=1e-3, seed=0):
         self.rank = rank
         if rank is not None:
-            self.rank = arguments.positive_integer("rank", rank)
-        self.initial_scale = arguments.positive("initial_scale", initial_scale)
+            self.rank = _validation.positive_integer("rank", rank)
+        self.initial_scale = _validation.positive(
+            "initial_scale", initial_scale
+        )
         self.seed = seed
         if seed is not None:
-            self.seed = arguments.not_negative_integer("seed", seed)
+            self.seed = _validation.not_negative_integer("seed", seed)
 
     def build(self, add_weight, name, loc, unit_axes=(-1,)):
         size = math.prod(loc.shape)

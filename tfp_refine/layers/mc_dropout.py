@@ -2,7 +2,7 @@
 
 import keras
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.layers import mean_weights
 from tfp_refine.layers import random_layer
 
@@ -40,7 +40,7 @@ class MCDropout(random_layer.RandomLayer, keras.layers.Dropout):
         self.seed_generator = random_layer.SeedGenerator(seed)
         super().__init__(0.0, noise_shape=noise_shape, **kwargs)
         if rate != 0:
-            self.rate = arguments.proportion("rate", rate, one=False)
+            self.rate = _validation.proportion("rate", rate, one=False)
         self.seed = seed
 
     def call(self, inputs, training=None):

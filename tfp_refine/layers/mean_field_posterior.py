@@ -2,7 +2,7 @@
 
 import keras
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.layers import posterior_family
 from tfp_refine.layers import variational_weight
 from tfp_refine.math import softplus
@@ -27,7 +27,9 @@ class MeanFieldPosterior(posterior_family.PosteriorFamily):
     """
 
     def __init__(self, initial_scale=1e-3):
-        self.initial_scale = arguments.positive("initial_scale", initial_scale)
+        self.initial_scale = _validation.positive(
+            "initial_scale", initial_scale
+        )
 
     def build(self, add_weight, name, loc, unit_axes=(-1,)):
         raw = softplus.inverse_of_float(self.initial_scale)

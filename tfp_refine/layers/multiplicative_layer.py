@@ -5,7 +5,7 @@ import math
 
 import keras
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.layers import estimators
 from tfp_refine.layers import flow_weights
 from tfp_refine.layers import mean_field_posterior
@@ -47,19 +47,19 @@ class MultiplicativeLayer(estimators.LocalReparameterization):
                 f"{kwargs['kernel_posterior']!r}"
             )
         settings = multiplicative_posterior.FlowSettings(
-            arguments.not_negative_integer("flow_length", flow_length),
-            arguments.positive_integer("flow_units", flow_units),
-            arguments.not_negative_integer(
+            _validation.not_negative_integer("flow_length", flow_length),
+            _validation.positive_integer("flow_units", flow_units),
+            _validation.not_negative_integer(
                 "auxiliary_flow_length", auxiliary_flow_length
             ),
-            arguments.positive_integer(
+            _validation.positive_integer(
                 "auxiliary_flow_units", auxiliary_flow_units
             ),
-            arguments.one_of("masks", masks, flow_weights.MASKS),
-            arguments.positive("z_var_init", z_var_init),
-            arguments.one_of("auxiliary", auxiliary, _AUXILIARY),
+            _validation.one_of("masks", masks, flow_weights.MASKS),
+            _validation.positive("z_var_init", z_var_init),
+            _validation.one_of("auxiliary", auxiliary, _AUXILIARY),
         )
-        log_var_init = arguments.finite("log_var_init", log_var_init)
+        log_var_init = _validation.finite("log_var_init", log_var_init)
         if abs(log_var_init) > _MAX_LOG_VAR:
             raise ValueError(
                 f"`log_var_init` must be in [-{_MAX_LOG_VAR}, {_MAX_LOG_VAR}]. "
@@ -83,8 +83,8 @@ class MultiplicativeLayer(estimators.LocalReparameterization):
         self.log_var_init = log_var_init
         self.max_std = max_std
         if max_std is not None:
-            self.max_std = arguments.positive("max_std", max_std)
-        self.inference_estimator = arguments.one_of(
+            self.max_std = _validation.positive("max_std", max_std)
+        self.inference_estimator = _validation.one_of(
             "inference_estimator", inference_estimator, _ESTIMATORS
         )
 

@@ -5,7 +5,7 @@ import functools
 
 import keras
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine import regularizers
 from tfp_refine.layers import mean_weights
 from tfp_refine.layers import posterior_layer
@@ -51,7 +51,7 @@ class SampledLayer(posterior_layer.PosteriorLayer):
         given = dict(zip(self.sizes, args, strict=False)) | kwargs
         for size in self.sizes:
             if size in given:
-                arguments.positive_integer(size, given[size])
+                _validation.positive_integer(size, given[size])
         for part, _ in self.parts:
             argument = f"{part}_regularizer"
             self.set_posterior(

@@ -4,7 +4,7 @@ import math
 
 import keras
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.layers import variational_layer
 
 
@@ -135,13 +135,13 @@ class VariationalConv(ConvolutionalLayer):
     ):
         super().__init__(activation=activation, use_bias=use_bias, **kwargs)
         self._set_map(
-            filters=arguments.positive_integer("filters", filters),
+            filters=_validation.positive_integer("filters", filters),
             kernel_size=kernel_size,
             strides=strides,
             padding=padding,
             data_format=data_format,
             dilation_rate=dilation_rate,
-            groups=arguments.positive_integer("groups", groups),
+            groups=_validation.positive_integer("groups", groups),
         )
 
     @property
@@ -219,7 +219,7 @@ class VariationalConvTranspose(ConvolutionalLayer):
     ):
         super().__init__(activation=activation, use_bias=use_bias, **kwargs)
         self._set_map(
-            filters=arguments.positive_integer("filters", filters),
+            filters=_validation.positive_integer("filters", filters),
             kernel_size=kernel_size,
             strides=strides,
             padding=padding,
@@ -324,7 +324,7 @@ class VariationalDepthwiseConv(ConvolutionalLayer):
             kernel_size=kernel_size,
             strides=strides,
             padding=padding,
-            depth_multiplier=arguments.positive_integer(
+            depth_multiplier=_validation.positive_integer(
                 "depth_multiplier", depth_multiplier
             ),
             data_format=data_format,

@@ -2,7 +2,7 @@
 
 import keras
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.layers import variational_layer
 
 
@@ -13,7 +13,7 @@ class VariationalDense(variational_layer.VariationalLayer):
 
     def __init__(self, units, activation=None, use_bias=True, **kwargs):
         super().__init__(activation=activation, use_bias=use_bias, **kwargs)
-        self.units = arguments.positive_integer("units", units)
+        self.units = _validation.positive_integer("units", units)
         self.input_spec = keras.layers.InputSpec(min_ndim=2)
 
     def build(self, input_shape):

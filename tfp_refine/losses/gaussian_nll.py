@@ -2,7 +2,7 @@
 
 import keras
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.losses import gaussian_loss
 
 
@@ -30,7 +30,7 @@ class GaussianNLL(gaussian_loss.GaussianLoss):
 
     def __init__(self, scale=1.0, name="gaussian_nll", **kwargs):
         super().__init__(name=name, **kwargs)
-        self.scale = arguments.positive("scale", scale)
+        self.scale = _validation.positive("scale", scale)
 
     def loc_and_scale(self, outputs):
         loc = keras.ops.convert_to_tensor(outputs)

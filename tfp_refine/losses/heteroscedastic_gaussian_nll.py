@@ -4,7 +4,7 @@ import math
 
 import keras
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.losses import gaussian_loss
 from tfp_refine.math import softplus
 
@@ -46,7 +46,7 @@ class HeteroscedasticGaussianNLL(gaussian_loss.GaussianLoss):
         **kwargs,
     ):
         super().__init__(name=name, **kwargs)
-        self.noise = arguments.one_of("noise", noise, sorted(_SCALES))
+        self.noise = _validation.one_of("noise", noise, sorted(_SCALES))
 
     def loc_and_scale(self, outputs):
         outputs = keras.ops.convert_to_tensor(outputs)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from keras import ops
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.metrics import inputs
 
 
@@ -53,7 +53,7 @@ def calibration_bins(y_true, probs, num_bins=15, from_logits=False):
     Reference:
         - [Guo et al., 2017](https://arxiv.org/abs/1706.04599)
     """
-    arguments.positive_integer("num_bins", num_bins)
+    _validation.positive_integer("num_bins", num_bins)
     probs = inputs.as_averaged_probabilities("probs", probs, from_logits)
     labels = inputs.as_labels(y_true, *probs.shape)
     probs, labels = map(ops.convert_to_numpy, (probs, labels))

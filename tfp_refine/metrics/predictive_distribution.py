@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.math import gaussian_mixture
 from tfp_refine.metrics import inputs
 
@@ -51,7 +51,7 @@ def interval_coverage(y_true, loc, scale, level=0.95):
     Raises:
         ValueError: If `level` is not in (0, 1), or as for `predictive_cdf`.
     """
-    arguments.proportion("level", level, one=False)
+    _validation.proportion("level", level, one=False)
     cdf = predictive_cdf(y_true, loc, scale)
     return float(np.mean(np.abs(cdf - 0.5) <= 0.5 * level))
 

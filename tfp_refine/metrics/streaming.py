@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.metrics import inputs
 
 _HALF = ("bfloat16", "float16")
@@ -158,7 +158,7 @@ class ExpectedCalibrationError(_OfClasses):
 
     def __init__(self, num_bins=15, from_logits=False, name="ece", dtype=None):
         super().__init__(from_logits, name, dtype)
-        self.num_bins = arguments.positive_integer("num_bins", num_bins)
+        self.num_bins = _validation.positive_integer("num_bins", num_bins)
         self._sums = self.add_variable((3, self.num_bins), "zeros", name="sums")
 
     def _add(self, labels, log_probs, weights):

@@ -5,11 +5,11 @@ import warnings
 
 import keras
 
-from tfp_refine import arguments
+from tfp_refine import _validation
+from tfp_refine import functional
 from tfp_refine import initializers
 from tfp_refine import layers as layers_lib
 from tfp_refine import regularizers
-from tfp_refine import stateless
 from tfp_refine.models import cloning
 
 # By class of a deterministic layer, what each estimator makes of it: the first,
@@ -147,8 +147,8 @@ def to_bayesian(
     Reference:
         - [Krishnan et al., 2020](https://arxiv.org/abs/1906.05323)
     """
-    arguments.positive_integer("num_train_examples", num_train_examples)
-    arguments.one_of("estimator", estimator, _ESTIMATORS)
+    _validation.positive_integer("num_train_examples", num_train_examples)
+    _validation.one_of("estimator", estimator, _ESTIMATORS)
     if layers is not None and not callable(layers):
         raise ValueError(
             "`layers` must be a function of a layer, or None. "
@@ -162,7 +162,7 @@ def to_bayesian(
             "`data` must be (x, y), or a tf.data.Dataset. "
             f"Received: a tuple of {len(data)}"
         )
-    seed = stateless.seeds.check(seed)
+    seed = functional.seeds.check(seed)
 
     def convert(layer, number, whole):
         kinds = _kinds(layer)
@@ -179,7 +179,7 @@ def to_bayesian(
         for name in _posteriors(kind):
             config[name] = posterior
         config["num_train_examples"] = num_train_examples
-        config["seed"] = stateless.seeds.key(seed, number)
+        config["seed"] = functional.seeds.key(seed, number)
         return _make(kind, config)
 
     converted, copies = _copy(model, convert)
@@ -232,7 +232,7 @@ def to_deterministic(model, *, seed=None):
     """
     generator = None
     if seed is not None:
-        generator = keras.random.SeedGenerator(stateless.seeds.check(seed))
+        generator = keras.random.SeedGenerator(functional.seeds.check(seed))
 
     def convert(layer, number, whole):
         del number, whole
@@ -339,7 +339,7 @@ def _copy(model, convert):
         copies: List of pairs of a layer and its copy, without nested models.
     """
     if isinstance(model, keras.Sequential):
-        stateless.arrays.check_built(model)
+        functional.arrays.check_built(model)
     if not isinstance(model, keras.Model) or not (
         isinstance(model, keras.Sequential) or hasattr(model, "inputs")
     ):

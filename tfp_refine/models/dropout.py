@@ -5,10 +5,10 @@ import warnings
 
 import keras
 
-from tfp_refine import arguments
+from tfp_refine import _validation
+from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import regularizers
-from tfp_refine import stateless
 from tfp_refine.models import cloning
 
 
@@ -63,22 +63,22 @@ def to_mc_dropout(
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02142), Eq. 4
         - [Gal et al., 2017](https://arxiv.org/abs/1705.07832)
     """
-    arguments.proportion("rate", rate, one=False)
-    arguments.positive_integer("num_train_examples", num_train_examples)
+    _validation.proportion("rate", rate, one=False)
+    _validation.positive_integer("num_train_examples", num_train_examples)
     prior = regularizers.GaussianKL(prior_scale)
     conversion = _Conversion(
         _weighted_layers(model),
         rate,
         num_train_examples,
         prior,
-        stateless.seeds.check(seed),
+        functional.seeds.check(seed),
     )
-    functional = model
+    graph = model
     if isinstance(model, keras.Sequential):  # which has no `call_function`
         (x,), (y,) = model.inputs, model.outputs
-        functional = keras.Model(x, y, name=model.name)
+        graph = keras.Model(x, y, name=model.name)
     converted, copies = cloning.clone(
-        functional,
+        graph,
         conversion.learn if learn_rate else conversion.decay,
         call_function=None if learn_rate else conversion.call,
     )
@@ -149,7 +149,7 @@ class _Conversion:
             number = self.weighted.index(original)
             self._dropout[layer] = layers.MCDropout(
                 self._rate,
-                seed=stateless.seeds.key(self._seed, number),
+                seed=functional.seeds.key(self._seed, number),
                 name=f"{original.name}_dropout",
             )
         return self._dropout[layer](outputs)
@@ -166,7 +166,7 @@ class _Conversion:
             initial_rate=self._rate,
             prior_scale=self._scale(layer),
             num_train_examples=self._num_train_examples,
-            seed=stateless.seeds.key(self._seed, self.weighted.index(layer)),
+            seed=functional.seeds.key(self._seed, self.weighted.index(layer)),
             name=layer.name,
         )
 
@@ -227,7 +227,7 @@ def _prefix(layer):
 def _weighted_layers(model):
     """Returns the layers with a kernel, in order of the calls."""
     if isinstance(model, keras.Sequential):
-        stateless.arrays.check_built(model)
+        functional.arrays.check_built(model)
     if not isinstance(model, keras.Model) or not hasattr(model, "inputs"):
         raise ValueError(
             "`model` must be a functional or Sequential keras.Model whose "

@@ -2,8 +2,8 @@
 
 import keras
 
+from tfp_refine import functional
 from tfp_refine import layers
-from tfp_refine import stateless
 
 
 class LayerMaker:
@@ -23,7 +23,7 @@ class LayerMaker:
     """
 
     def __init__(self, seed=None):
-        self._seed = None if seed is None else stateless.seeds.check(seed)
+        self._seed = None if seed is None else functional.seeds.check(seed)
         self._count = 0
 
     def __call__(self, layer, *args, **arguments):
@@ -53,7 +53,7 @@ class LayerMaker:
     def _key(self, purpose):
         if self._seed is None:
             return None
-        return stateless.seeds.key(self._seed, self._count, purpose)
+        return functional.seeds.key(self._seed, self._count, purpose)
 
 
 def _reseeded(initializer, seed):

@@ -2,7 +2,7 @@
 
 import keras
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine import layers
 from tfp_refine.models import layer_maker
 
@@ -64,9 +64,9 @@ def LeNet5(  # Named as a class, as models are in keras.applications.
         - [Havasi et al., 2021](https://doi.org/10.3390/e23111475)
         - [Louizos and Welling, 2017](https://arxiv.org/abs/1703.01961)
     """
-    input_shape = arguments.image_shape("input_shape", input_shape)
-    num_classes = arguments.positive_integer("num_classes", num_classes)
-    widths = arguments.positive_integers("widths", widths)
+    input_shape = _validation.image_shape("input_shape", input_shape)
+    num_classes = _validation.positive_integer("num_classes", num_classes)
+    widths = _validation.positive_integers("widths", widths)
     if len(widths) < 3:
         raise ValueError(
             "`widths` must hold the filters of two or more convolutions and "

@@ -2,7 +2,7 @@
 
 import keras
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine import layers
 from tfp_refine.models import layer_maker
 
@@ -52,11 +52,11 @@ def MLP(  # Named as a class, as models are in keras.applications.
     model.compile(loss=tfp_refine.losses.HeteroscedasticGaussianNLL())
     ```
     """
-    input_shape = arguments.positive_integers("input_shape", input_shape)
-    hidden = arguments.positive_integers("hidden", hidden)
-    outputs = arguments.positive_integer("outputs", outputs)
+    input_shape = _validation.positive_integers("input_shape", input_shape)
+    hidden = _validation.positive_integers("hidden", hidden)
+    outputs = _validation.positive_integer("outputs", outputs)
     if noise_scale is not None:
-        noise_scale = arguments.positive("noise_scale", noise_scale)
+        noise_scale = _validation.positive("noise_scale", noise_scale)
     inputs = keras.Input(input_shape, name="inputs")
     x = inputs
     if len(input_shape) > 1:

@@ -2,7 +2,7 @@
 
 import keras
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine import layers
 from tfp_refine.models import layer_maker
 
@@ -81,14 +81,14 @@ def ResNet(  # Named as a class, as models are in keras.applications.
         - [He et al., 2015](https://arxiv.org/abs/1512.03385)
         - [Havasi et al., 2021](https://doi.org/10.3390/e23111475)
     """
-    input_shape = arguments.image_shape("input_shape", input_shape)
+    input_shape = _validation.image_shape("input_shape", input_shape)
     if variational not in VARIATIONAL:
         raise ValueError(
             f"`variational` must be one of {VARIATIONAL}. "
             f"Received: variational={variational!r}"
         )
-    num_classes = arguments.positive_integer("num_classes", num_classes)
-    depth = arguments.positive_integer("depth", depth)
+    num_classes = _validation.positive_integer("num_classes", num_classes)
+    depth = _validation.positive_integer("depth", depth)
     num_blocks, left = divmod(depth - 2, 6)
     if left or num_blocks < 1:
         raise ValueError(

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import tensorflow as tf
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.metrics import inputs
 
 KINDS = ("classification", "regression")
@@ -231,7 +231,7 @@ def of_kind(kind, num_outputs, noise_scale=1.0):
     Raises:
         ValueError: If there is no such kind.
     """
-    arguments.one_of("likelihood", kind, KINDS)
+    _validation.one_of("likelihood", kind, KINDS)
     if kind == "regression":
-        return Gaussian(arguments.positive("noise_scale", noise_scale))
+        return Gaussian(_validation.positive("noise_scale", noise_scale))
     return Categorical() if num_outputs > 1 else Bernoulli()

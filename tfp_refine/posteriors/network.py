@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfp_refine import stateless
+from tfp_refine import functional
 from tfp_refine.posteriors import calls
 
 # How far outputs may be from those of the last layer, by compute dtype.
@@ -40,7 +40,7 @@ class Network:
 
     def __init__(self, model, layer=None):
         calls.check_model(model)
-        stateless.arrays.check_built(model)
+        functional.arrays.check_built(model)
         if any(
             getattr(inner, "variational_weights", ())
             for inner in model._flatten_layers()
@@ -52,7 +52,7 @@ class Network:
         calls.check_no_functions(model)
         self.model = model
         self.layer = None
-        self._forward = stateless.Forward(model)
+        self._forward = functional.Forward(model)
         self._programs = {}
         if layer is not None:
             self.use_layer(layer)
@@ -103,7 +103,7 @@ class Network:
             ValueError: If the model cannot be called on them, or there is no
                 such layer.
         """
-        stateless.arrays.check_fits(self.model, x)
+        functional.arrays.check_fits(self.model, x)
         if self.layer is None:
             self._find(x)
 
@@ -203,7 +203,7 @@ class Network:
         """
         specs = keras.tree.map_structure(lambda v: (v.shape[1:], v.dtype), x)
         program = self._programs.setdefault(
-            repr(specs), stateless.Program(function, varying=(True, False))
+            repr(specs), functional.Program(function, varying=(True, False))
         )
         return lambda x: program(x, self._forward.other_values())
 

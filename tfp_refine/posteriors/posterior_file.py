@@ -5,11 +5,11 @@ import pathlib
 
 import numpy as np
 
+from tfp_refine.functional import array_file
 from tfp_refine.posteriors import all_layers
 from tfp_refine.posteriors import calls
 from tfp_refine.posteriors import last_layer
 from tfp_refine.posteriors import likelihoods
-from tfp_refine.stateless import array_file
 
 _FORMAT = 1
 _DESCRIPTION = "description"

@@ -6,8 +6,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfp_refine import arguments
-from tfp_refine import stateless
+from tfp_refine import _validation
+from tfp_refine import functional
 from tfp_refine.posteriors import posterior_file
 
 # Numbers of draws, and of outputs, that are held at once: 64 MiB of float32.
@@ -137,8 +137,8 @@ class WeightPosterior(abc.ABC):
         Raises:
             ValueError: If an argument is invalid.
         """
-        arguments.positive_integer("num_samples", num_samples)
-        draw = self._sampler(stateless.seeds.check(seed))
+        _validation.positive_integer("num_samples", num_samples)
+        draw = self._sampler(functional.seeds.check(seed))
         return np.asarray(draw(num_samples), np.float64)
 
     def predictive_draws(self, x, num_samples, seed=None, batch_size=1024):
@@ -199,8 +199,8 @@ class WeightPosterior(abc.ABC):
 
     def _draws(self, function, x, num_samples, seed, batch_size, average):
         """Draws functions of outputs, `[S, N, K]` or, averaged, `[1, N, K]`."""
-        arguments.positive_integer("num_samples", num_samples)
-        seed = stateless.seeds.check(seed)
+        _validation.positive_integer("num_samples", num_samples)
+        seed = functional.seeds.check(seed)
         inputs, num_examples = self._inputs(x, batch_size)
         draws = self._draws_from_inputs(
             function, inputs, num_examples, num_samples, seed, average
@@ -239,9 +239,9 @@ class WeightPosterior(abc.ABC):
 
     def _inputs(self, x, batch_size):
         """Returns what the network takes, and the number of examples."""
-        arguments.positive_integer("batch_size", batch_size)
-        x = stateless.arrays.inputs(x)
-        stateless.arrays.check_fits(self.network.model, x)
+        _validation.positive_integer("batch_size", batch_size)
+        x = functional.arrays.inputs(x)
+        functional.arrays.check_fits(self.network.model, x)
         inputs = self.network.inputs(x, batch_size)
         return inputs, keras.tree.flatten(x)[0].shape[0]
 
@@ -252,7 +252,7 @@ class WeightPosterior(abc.ABC):
         )
         return self._programs.setdefault(
             f"{function.__name__} {specs}",
-            stateless.Program(
+            functional.Program(
                 lambda theta, inputs: function(
                     self.network.outputs(theta, inputs)
                 ),

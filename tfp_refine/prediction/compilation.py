@@ -3,8 +3,8 @@
 import functools
 import weakref
 
+from tfp_refine import functional
 from tfp_refine import layers
-from tfp_refine import stateless
 
 # For as long as the model lives.
 _PREDICTORS = weakref.WeakKeyDictionary()
@@ -27,7 +27,7 @@ def compiled(model, sample):
         proxy = weakref.proxy(model)
         # Explicit either way: the program outlives the scope of this call.
         scope = functools.partial(layers.mean_weights, active=not sample)
-        forward = stateless.Forward(proxy, scope=scope)
-        check = functools.partial(stateless.arrays.check_fits, proxy)
-        by_mode[sample] = forward, stateless.Predictor(forward, check)
+        forward = functional.Forward(proxy, scope=scope)
+        check = functools.partial(functional.arrays.check_fits, proxy)
+        by_mode[sample] = forward, functional.Predictor(forward, check)
     return by_mode[sample]

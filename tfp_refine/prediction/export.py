@@ -2,7 +2,7 @@
 
 import keras
 
-from tfp_refine import stateless
+from tfp_refine import functional
 from tfp_refine.prediction import compilation
 
 
@@ -45,16 +45,16 @@ def export(
         model_or_ensemble.export(path, num_samples, seed)
         return
     model = model_or_ensemble
-    stateless.arrays.check_built(model)
+    functional.arrays.check_built(model)
     if input_signature is None:
-        input_signature = stateless.saved_model.input_specs(model)
+        input_signature = functional.saved_model.input_specs(model)
     if input_signature is None:
         raise ValueError(
             f"The model '{model.name}' is subclassed and does not tell what it "
             "takes: give `input_signature`, a tf.TensorSpec of its inputs."
         )
     forward, _ = compilation.compiled(model, True)
-    stateless.saved_model.export(
+    functional.saved_model.export(
         path,
         forward,
         input_signature,

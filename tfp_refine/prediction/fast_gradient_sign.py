@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfp_refine import arguments
-from tfp_refine import stateless
+from tfp_refine import _validation
+from tfp_refine import functional
 
 
 def fast_gradient_sign(
@@ -51,15 +51,15 @@ def fast_gradient_sign(
     Reference:
         - [Goodfellow et al., 2015](https://arxiv.org/abs/1412.6572)
     """
-    num_samples = arguments.positive_integer("num_samples", num_samples)
-    batch_size = arguments.positive_integer("batch_size", batch_size)
-    seed = stateless.seeds.check(seed)
+    num_samples = _validation.positive_integer("num_samples", num_samples)
+    batch_size = _validation.positive_integer("batch_size", batch_size)
+    seed = functional.seeds.check(seed)
     if not isinstance(model, keras.Model):
         raise ValueError(
             f"`model` must be a keras.Model. Received: {type(model).__name__}"
         )
-    stateless.arrays.check_built(model)
-    x, y, num_examples = stateless.arrays.examples(x, y)
+    functional.arrays.check_built(model)
+    x, y, num_examples = functional.arrays.examples(x, y)
     for name, value in (("x", x), ("y", y)):
         if not isinstance(value, tf.Tensor):
             raise ValueError(
@@ -71,14 +71,14 @@ def fast_gradient_sign(
             "`x` must be floating: a gradient is a direction to move in. "
             f"Received: dtype {x.dtype.name}"
         )
-    stateless.arrays.check_fits(model, x)
-    loss = stateless.example_loss.resolve(model, loss)
-    forward = stateless.Forward(model)
+    functional.arrays.check_fits(model, x)
+    loss = functional.example_loss.resolve(model, loss)
+    forward = functional.Forward(model)
     # Not `model(x)`, which would move the model's own random state.
     outputs = forward(x[:1], None, forward.other_values(), seed, 0)
-    stateless.example_loss.check_labels(loss, y, outputs)
+    functional.example_loss.check_labels(loss, y, outputs)
     keys = tf.constant(
-        [stateless.seeds.key(seed, sample) for sample in range(num_samples)],
+        [functional.seeds.key(seed, sample) for sample in range(num_samples)],
         tf.int64,
     )
 
@@ -109,7 +109,7 @@ def fast_gradient_sign(
         )
         return tf.sign(total)
 
-    program = stateless.Program(
+    program = functional.Program(
         gradient_sign, varying=(True, True, False, False, False)
     )
     signs = []
@@ -148,7 +148,7 @@ def _objective(loss, y, outputs):
         loss, keras.losses.SparseCategoricalCrossentropy
     ) and getattr(loss, "from_logits", False)
     if not takes_logits or len(outputs.shape) != 2:
-        nll = stateless.example_loss.negative_log_likelihood(loss, y, outputs)
+        nll = functional.example_loss.negative_log_likelihood(loss, y, outputs)
         return nll, tf.zeros([tf.shape(outputs)[0]])
     logits = tf.cast(outputs, tf.float32)
     true = tf.one_hot(

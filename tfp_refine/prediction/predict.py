@@ -2,7 +2,7 @@
 
 import keras
 
-from tfp_refine import stateless
+from tfp_refine import functional
 from tfp_refine.prediction import compilation
 
 
@@ -64,7 +64,7 @@ def predict(
             "`predict` needs a keras.Model or an ensemble. "
             f"Received: {type(model_or_ensemble).__name__}"
         )
-    stateless.arrays.check_built(model_or_ensemble)
+    functional.arrays.check_built(model_or_ensemble)
     forward, predictor = compilation.compiled(model_or_ensemble, bool(sample))
     return predictor(
         x, None, forward.other_values(), num_samples, seed, batch_size

@@ -4,10 +4,10 @@ import inspect
 
 import keras
 
-from tfp_refine import stateless
+from tfp_refine import functional
+from tfp_refine.functional import checkpoint as checkpoint_lib
 from tfp_refine.refinement import plan as plan_lib
 from tfp_refine.refinement import refine as refine_lib
-from tfp_refine.stateless import checkpoint as checkpoint_lib
 
 
 class RefinementCallback(keras.callbacks.Callback):
@@ -57,7 +57,7 @@ class RefinementCallback(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         arguments = self._arguments.arguments
-        stateless.arrays.examples(arguments["x"], arguments["y"])
+        functional.arrays.examples(arguments["x"], arguments["y"])
         if arguments["checkpoint_dir"] is not None:
             checkpoint_lib.check_folder(arguments["checkpoint_dir"])
         self._checked = False

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfp_refine import arguments
-from tfp_refine import stateless
+from tfp_refine import _validation
+from tfp_refine import functional
 from tfp_refine.refinement import evaluator
 from tfp_refine.refinement import likelihood as likelihood_lib
 
@@ -47,9 +47,9 @@ def elbo(
             or the model has no bound: a posterior without a prior, layers with
             `sample=False`, a marginal prior that is not Gaussian.
     """
-    num_samples = arguments.positive_integer("num_samples", num_samples)
-    key = stateless.seeds.key(stateless.seeds.check(seed))
-    weights = stateless.variational_weights(model)
+    num_samples = _validation.positive_integer("num_samples", num_samples)
+    key = functional.seeds.key(functional.seeds.check(seed))
+    weights = functional.variational_weights(model)
     for weight in weights:
         weight.check_prior()
     likelihood = likelihood_lib.Likelihood(model, x, y, loss)
@@ -61,7 +61,7 @@ def elbo(
 
 
 def _log_likelihood(likelihood, key, num_samples):
-    program = stateless.Program(
+    program = functional.Program(
         lambda others, data, rows, key, count: (
             evaluator.expected_log_likelihood(
                 likelihood, None, others, data, rows, key, count

@@ -7,12 +7,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfp_refine import stateless
+from tfp_refine import functional
+from tfp_refine.functional import example_loss
 from tfp_refine.math import adam
 from tfp_refine.refinement import evaluator as evaluator_lib
 from tfp_refine.refinement import member
 from tfp_refine.refinement import members
-from tfp_refine.stateless import example_loss
 
 
 class StepResult(NamedTuple):
@@ -55,10 +55,10 @@ class Engine:
         self._place = place
         self._num_examples = problem.num_examples
         self._evaluator = evaluator_lib.Evaluator(problem, vectorized)
-        self._condition = stateless.Program(
+        self._condition = functional.Program(
             self._trace_condition, varying=(True, True, False)
         )
-        self._run = stateless.Program(
+        self._run = functional.Program(
             self._trace_run, varying=(True,) * 3 + (False,) * 5
         )
 

@@ -11,10 +11,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfp_refine import stateless
+from tfp_refine import functional
+from tfp_refine.functional import array_file
 from tfp_refine.math import gaussian
 from tfp_refine.refinement import sampling_forward
-from tfp_refine.stateless import array_file
 
 _MODEL, _MEMBERS, _DESCRIPTION = "model.keras", "members.npz", "ensemble.json"
 _FORMAT = 2
@@ -74,11 +74,11 @@ class RefinedEnsemble:
         self._others = others
         self._input_specs = input_specs
         self._forward = sampling_forward.sampling_forward(
-            model, stateless.WeightLayout(model, refined_deterministic)
+            model, functional.WeightLayout(model, refined_deterministic)
         )
-        self._predictor = stateless.Predictor(
+        self._predictor = functional.Predictor(
             self._forward,
-            functools.partial(stateless.arrays.check_fits, model),
+            functools.partial(functional.arrays.check_fits, model),
         )
 
     @property
@@ -91,7 +91,7 @@ class RefinedEnsemble:
         """Members' posteriors, a `Gaussian` of `loc` and `scale [M, W]`.
 
         The last axis holds all variational weights, in the order of
-        `stateless.WeightLayout`.
+        `functional.WeightLayout`.
         """
         loc, raw = np.moveaxis(
             self._params[..., : self._prior[0].shape[-1]], 1, 0
@@ -178,10 +178,10 @@ class RefinedEnsemble:
             ValueError: If an argument is invalid, or the folder cannot be
                 written.
         """
-        stateless.saved_model.export(
+        functional.saved_model.export(
             path,
             self._forward,
-            stateless.saved_model.input_specs(self._model)
+            functional.saved_model.input_specs(self._model)
             or _tensor_specs(self._input_specs),
             self._params,
             self._others,
@@ -208,7 +208,7 @@ class RefinedEnsemble:
                 f"Received: index={index}"
             )
         model = self._clone()
-        layout = stateless.WeightLayout(model, self._refined_deterministic)
+        layout = functional.WeightLayout(model, self._refined_deterministic)
         layout.assign(self._params[index])
         forward = sampling_forward.sampling_forward(model, layout)
         for variable, value in zip(
@@ -292,7 +292,7 @@ class RefinedEnsemble:
             ) from error
         model = _load_model(path / _MODEL, custom_objects)
         refined_deterministic = description.get("refined_deterministic", False)
-        layout = stateless.WeightLayout(model, refined_deterministic)
+        layout = functional.WeightLayout(model, refined_deterministic)
         expected = tuple(layout.params().shape)
         if arrays["params"].shape[1:] != expected:
             raise ValueError(
@@ -346,7 +346,7 @@ def _is_more_than_its_config(model):
     """Tells whether only a file keeps all: shared priors, preprocessing."""
     return any(
         getattr(weight.regularizer, "shared", False)
-        for weight in stateless.variational_weights(model)
+        for weight in functional.variational_weights(model)
     ) or any(hasattr(layer, "adapt") for layer in model._flatten_layers())
 
 

@@ -5,7 +5,7 @@ import math
 import keras
 import tensorflow as tf
 
-from tfp_refine import stateless
+from tfp_refine import functional
 from tfp_refine.refinement import member
 from tfp_refine.refinement import members
 
@@ -22,7 +22,7 @@ class Evaluator:
         vectorized: As for `members.map_members`.
 
     Attributes:
-        program: `stateless.Program` of: a stacked `MemberState`; the keys of
+        program: `functional.Program` of: a stacked `MemberState`; the keys of
             the members' random streams `[M]`, which fix the draws; indices of
             the training examples to use `[n]`, int32; the number of weight
             draws, int64; the problem's `others` and `data`. It returns the
@@ -34,7 +34,7 @@ class Evaluator:
     def __init__(self, problem, vectorized=False):
         self._problem = problem
         self._vectorized = vectorized
-        self.program = stateless.Program(
+        self.program = functional.Program(
             self._trace, varying=(True, True, True, False, False, False)
         )
 
@@ -93,7 +93,7 @@ def expected_log_likelihood(
             lambda value: tf.gather(value, block), data
         )
         outputs = likelihood.forward(x, params, others, key, index)
-        nll = stateless.example_loss.negative_log_likelihood(
+        nll = functional.example_loss.negative_log_likelihood(
             likelihood.loss, y, outputs
         )
         nll = tf.cast(nll, tf.float64)

@@ -5,7 +5,7 @@ import warnings
 import keras
 import numpy as np
 
-from tfp_refine import stateless
+from tfp_refine import functional
 from tfp_refine.refinement import sampling_forward
 
 
@@ -37,9 +37,9 @@ class Likelihood:
     def __init__(self, model, x, y, loss, layout=None):
         self.model = model
         self.params = None if layout is None else layout.params()
-        self.loss = stateless.example_loss.resolve(model, loss)
-        x, y, self.num_examples = stateless.arrays.examples(x, y)
-        stateless.arrays.check_fits(model, x)
+        self.loss = functional.example_loss.resolve(model, loss)
+        x, y, self.num_examples = functional.arrays.examples(x, y)
+        functional.arrays.check_fits(model, x)
         self.data = (x, y)
         self.forward = sampling_forward.sampling_forward(model, layout)
         self.others = self.forward.other_values()
@@ -73,8 +73,8 @@ class Likelihood:
         try:
             outputs = self.forward(x, self.params, self.others, 0, 0)
             labels = self.data[1]
-            stateless.example_loss.check_labels(self.loss, labels, outputs)
-            nll = stateless.example_loss.negative_log_likelihood(
+            functional.example_loss.check_labels(self.loss, labels, outputs)
+            nll = functional.example_loss.negative_log_likelihood(
                 self.loss, y, outputs
             )
         except Exception as error:

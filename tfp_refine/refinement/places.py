@@ -30,7 +30,7 @@ class Here:
         """Calls a program for each batch.
 
         Args:
-            program: `stateless.Program`.
+            program: `functional.Program`.
             common: Its arguments after those of a batch, and before the
                 constants.
             batches: Tuples of its first arguments.

@@ -5,7 +5,8 @@ import warnings
 import keras
 import numpy as np
 
-from tfp_refine import stateless
+from tfp_refine import functional
+from tfp_refine.functional import checkpoint as checkpoint_lib
 from tfp_refine.refinement import ensemble as ensemble_lib
 from tfp_refine.refinement import mapping as mapping_lib
 from tfp_refine.refinement import places
@@ -13,7 +14,6 @@ from tfp_refine.refinement import problem as problem_lib
 from tfp_refine.refinement import progress as progress_lib
 from tfp_refine.refinement import run as run_lib
 from tfp_refine.refinement import settings as settings_lib
-from tfp_refine.stateless import checkpoint as checkpoint_lib
 
 
 class Plan:
@@ -45,7 +45,7 @@ class Plan:
                 "continued. Received: seed=None"
             )
         self._settings = settings_lib.check(
-            seed=stateless.seeds.check(seed), **settings
+            seed=functional.seeds.check(seed), **settings
         )
         self._execution = settings_lib.Execution.check(
             mapping,

@@ -1,6 +1,6 @@
 """A model that can be refined, with its data and its loss."""
 
-from tfp_refine import stateless
+from tfp_refine import functional
 from tfp_refine.refinement import likelihood
 
 
@@ -27,7 +27,7 @@ class Problem(likelihood.Likelihood):
     """
 
     def __init__(self, model, x, y, loss, refine_deterministic=False):
-        self.layout = stateless.WeightLayout(model, refine_deterministic)
+        self.layout = functional.WeightLayout(model, refine_deterministic)
         self.prior = self.layout.prior()
         self._check_weights()
         likelihood.check_finite(model, prior=self.prior)

@@ -4,9 +4,9 @@ import time
 
 import numpy as np
 
+from tfp_refine.functional import seeds
 from tfp_refine.refinement import members
 from tfp_refine.refinement import progress as progress_lib
-from tfp_refine.stateless import seeds
 
 # Random streams: each with a number of its own below the seed.
 _INITIAL, _AUXILIARY, _STEPS, _SELECTION, _STAIRCASE, _FINAL, _ROWS = range(7)

@@ -2,8 +2,8 @@
 
 import functools
 
+from tfp_refine import functional
 from tfp_refine import layers
-from tfp_refine import stateless
 
 
 def sampling_forward(model, layout):
@@ -17,4 +17,4 @@ def sampling_forward(model, layout):
         forward: `Forward`, traced alike inside and outside `mean_weights`.
     """
     scope = functools.partial(layers.mean_weights, active=False)
-    return stateless.Forward(model, layout, scope=scope)
+    return functional.Forward(model, layout, scope=scope)

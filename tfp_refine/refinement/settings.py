@@ -4,7 +4,7 @@ import math
 import numbers
 from typing import NamedTuple
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.math import variance_schedule
 from tfp_refine.refinement import places
 
@@ -98,7 +98,7 @@ class Execution(NamedTuple):
             num_workers = places.count_workers(coordinator)
         if members_per_batch is None:
             members_per_batch = -(-num_members // num_workers)
-        members_per_batch = arguments.positive_integer(
+        members_per_batch = _validation.positive_integer(
             "members_per_batch", members_per_batch
         )
         return cls(mapping, min(members_per_batch, num_members), coordinator)
@@ -135,7 +135,7 @@ def check(
     Raises:
         ValueError: If an argument is invalid.
     """
-    num_members = arguments.positive_integer("num_members", num_members)
+    num_members = _validation.positive_integer("num_members", num_members)
     if learning_rate_decay not in LEARNING_RATE_DECAYS:
         raise ValueError(
             f"`learning_rate_decay` must be one of {LEARNING_RATE_DECAYS}. "
@@ -144,13 +144,13 @@ def check(
     return Settings(
         members=_members(num_members, members),
         variance_ratios=variance_schedule.check_ratios(variance_ratios),
-        learning_rate=arguments.positive("learning_rate", learning_rate),
+        learning_rate=_validation.positive("learning_rate", learning_rate),
         learning_rate_decay=learning_rate_decay,
         keep_better=bool(keep_better),
         refine_deterministic=bool(refine_deterministic),
         seed=seed,
         **{
-            name: arguments.positive_integer(name, value)
+            name: _validation.positive_integer(name, value)
             for name, value in counts.items()
         },
     )

@@ -6,7 +6,7 @@ import math
 import keras
 import numpy as np
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.math import collapsed
 from tfp_refine.math import gaussian
 from tfp_refine.regularizers import kl_regularizer
@@ -75,7 +75,7 @@ class CollapsedMeanKL(kl_regularizer.KLRegularizer):
         exponential_rate=None,
         shared=False,
     ):
-        self.alpha_reg = arguments.proportion("alpha_reg", alpha_reg)
+        self.alpha_reg = _validation.proportion("alpha_reg", alpha_reg)
         self.prior_scale = prior_scale_lib.check("prior_scale", prior_scale)
         if learn not in _LEARN:
             raise ValueError(
@@ -89,7 +89,7 @@ class CollapsedMeanKL(kl_regularizer.KLRegularizer):
         self.learn = learn
         self.exponential_rate = exponential_rate
         if exponential_rate is not None:
-            self.exponential_rate = arguments.positive(
+            self.exponential_rate = _validation.positive(
                 "exponential_rate", exponential_rate
             )
         self.shared = bool(shared)

@@ -2,7 +2,7 @@
 
 import keras
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.math import collapsed
 from tfp_refine.math import gaussian
 from tfp_refine.regularizers import kl_regularizer
@@ -34,9 +34,9 @@ class CollapsedMeanVarianceKL(kl_regularizer.KLRegularizer):
     """
 
     def __init__(self, shape=0.5, rate=0.01, delta=0.05):
-        self.shape = arguments.positive("shape", shape)
-        self.rate = arguments.positive("rate", rate)
-        self.delta = arguments.proportion("delta", delta)
+        self.shape = _validation.positive("shape", shape)
+        self.rate = _validation.positive("rate", rate)
+        self.delta = _validation.proportion("delta", delta)
 
     def prior(self, loc, scale, prior_weights=()):
         raise ValueError(

@@ -5,7 +5,7 @@ import copy
 import keras
 import tensorflow_probability as tfp
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.math import gaussian
 from tfp_refine.math import softplus
 from tfp_refine.regularizers import kl_regularizer
@@ -147,6 +147,6 @@ def _check_inverse_gamma(value):
             f" Received: inverse_gamma={value!r}"
         ) from error
     return [
-        arguments.positive("inverse_gamma", concentration),
-        arguments.positive("inverse_gamma", scale),
+        _validation.positive("inverse_gamma", concentration),
+        _validation.positive("inverse_gamma", scale),
     ]

@@ -2,7 +2,7 @@
 
 import math
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 
 # Gain in the variance, gain / fan_in.
 _GAINS = {"fan_in": 1.0, "he": 2.0}
@@ -28,7 +28,7 @@ def check(name, value):
             f"`{name}` must be a positive number or one of {sorted(_GAINS)}. "
             f"Received: {name}={value!r}"
         )
-    return arguments.positive(name, value)
+    return _validation.positive(name, value)
 
 
 def resolve(value, fan_in):

@@ -4,7 +4,7 @@ import math
 
 import keras
 
-from tfp_refine import arguments
+from tfp_refine import _validation
 from tfp_refine.math import gaussian
 from tfp_refine.math import scale_mixture
 from tfp_refine.regularizers import kl_regularizer
@@ -39,11 +39,11 @@ class ScaleMixtureKL(kl_regularizer.KLRegularizer):
     needs_draw = True
 
     def __init__(self, mixture_weight=0.5, scale_1=1.0, scale_2=_SPIKE):
-        self.mixture_weight = arguments.proportion(
+        self.mixture_weight = _validation.proportion(
             "mixture_weight", mixture_weight, one=False
         )
-        self.scale_1 = arguments.positive("scale_1", scale_1)
-        self.scale_2 = arguments.positive("scale_2", scale_2)
+        self.scale_1 = _validation.positive("scale_1", scale_1)
+        self.scale_2 = _validation.positive("scale_2", scale_2)
 
     def elementwise(self, loc, scale, prior_weights=(), draw=None):
         if draw is None:

@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfp_refine import functional
+
+
+def test_it_is_traced_once_for_any_length():
+    program = functional.Program(lambda x, y: x["a"] * y, varying=(True, False))
+    assert program.trace_count == 0
+    for size in (3, 1, 5):
+        x = {"a": np.ones([size, 2], "float32")}
+        np.testing.assert_array_equal(program(x, 2.0), 2.0 * x["a"])
+    assert program.trace_count == 1
+
+
+def test_it_takes_python_numbers_anew_at_each_call():
+    program = functional.Program(lambda x: 2 * x)
+    assert [int(program(n)) for n in (1, 2, 3)] == [2, 4, 6]
+    assert program.trace_count == 1
+
+
+def test_other_shapes_and_types_are_errors_not_traces():
+    program = functional.Program(lambda x: x + 1)
+    program(np.ones([3], "float32"))
+    for other in (
+        np.ones([4], "float32"),
+        np.ones([3, 1], "float32"),
+        np.ones([3], "int32"),
+    ):
+        with pytest.raises(ValueError, match=r"compiled for .*shape=\(3,\)"):
+            program(other)
+    with pytest.raises((TypeError, ValueError), match="same"):
+        program([np.ones([3], "float32")])
+    assert program.trace_count == 1
+
+
+def test_only_the_named_axis_may_vary():
+    program = functional.Program(lambda x, y: (x, y), varying=(True, False))
+    program(tf.ones([3, 2]), tf.ones([3]))
+    program(tf.ones([4, 2]), tf.ones([3]))
+    for x, y in (
+        (tf.ones([3, 3]), tf.ones([3])),
+        (tf.ones([3, 2]), tf.ones([4])),
+    ):
+        with pytest.raises(ValueError, match=r"compiled for .*Received: shape"):
+            program(x, y)
+
+
+def test_each_argument_needs_to_be_said_whether_it_varies():
+    program = functional.Program(lambda x, y: x, varying=(True,))
+    with pytest.raises(ValueError, match="shorter|longer"):
+        program(1.0, 2.0)

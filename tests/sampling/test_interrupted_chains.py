@@ -1,0 +1,96 @@
+"""Chains that are stopped, and continued."""
+
+import keras
+import numpy as np
+import pytest
+
+from tests.support import trained_models
+from tfp_refine import sampling
+from tfp_refine.laplace import LastLayerLaplace
+
+# Three segments, of which the last is not used whole.
+OPTIONS = {
+    "num_chains": 2, "num_warmup": 20, "num_samples": 50, "seed": 3,
+    "verbose": 0,
+}  # fmt: skip
+
+pytestmark = pytest.mark.filterwarnings("ignore:The chains have not mixed")
+
+
+def fitted(separation=0.7):
+    model, x, y = trained_models.logistic_regression(
+        np.random.default_rng(0), 0.8, separation=separation
+    )
+    return LastLayerLaplace(model, "classification", prior_precision=0.8).fit(
+        x, y, verbose=0
+    )
+
+
+def sample(laplace, **options):
+    return sampling.nuts_last_layer(laplace, **(OPTIONS | options))
+
+
+@pytest.fixture(scope="module")
+def laplace():
+    return fitted()
+
+
+@pytest.fixture(scope="module")
+def expected(laplace):
+    return sample(laplace)
+
+
+@pytest.mark.parametrize("last", [25, 50], ids=["warm_up", "samples"])
+@pytest.mark.slow
+def test_they_end_with_the_same_samples(
+    laplace, expected, tmp_path, monkeypatch, last
+):
+    update, seen = keras.utils.Progbar.update, []
+
+    def interrupt(bar, current, *arguments):
+        update(bar, current, *arguments)
+        seen.append(current)
+        if current == last and len(seen) <= 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(keras.utils.Progbar, "update", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            sample(laplace, checkpoint_dir=tmp_path)
+        begun = len(seen)
+        found = sample(laplace, checkpoint_dir=tmp_path)
+    assert seen[begun:] == [50, 70][begun - 1 :]  # no segment is run again
+    np.testing.assert_array_equal(found.theta, expected.theta)
+    assert found.num_divergences == expected.num_divergences
+    assert found.mean_leapfrogs == expected.mean_leapfrogs
+    done = sample(laplace, checkpoint_dir=tmp_path)
+    np.testing.assert_array_equal(done.theta, expected.theta)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 4}, {"num_samples": 60}, {"num_chains": 3},
+        {"num_warmup": 10}, {"prior_precision": 0.9}, {"max_tree_depth": 5},
+        {"target_accept_prob": 0.9},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_checkpoints_of_other_chains_are_refused(
+    laplace, tmp_path_factory, change
+):
+    folder = tmp_path_factory.getbasetemp() / "chains"
+    sample(laplace, checkpoint_dir=folder)
+    with pytest.raises(ValueError, match="of another nuts"):
+        sample(laplace, checkpoint_dir=folder, **change)
+
+
+def test_checkpoints_of_other_data_are_refused(laplace, tmp_path):
+    sample(laplace, checkpoint_dir=tmp_path)
+    with pytest.raises(ValueError, match="inputs|model"):
+        sample(fitted(separation=0.5), checkpoint_dir=tmp_path)
+
+
+def test_a_checkpoint_needs_a_seed(laplace, tmp_path):
+    with pytest.raises(ValueError, match="needs a `seed`"):
+        sample(laplace, checkpoint_dir=tmp_path, seed=None)

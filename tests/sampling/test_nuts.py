@@ -1,0 +1,426 @@
+import warnings
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_probability as tfp
+from scipy import stats
+
+from tests.support import trained_models
+from tfp_refine import sampling
+from tfp_refine.laplace import DiagonalLaplace
+from tfp_refine.laplace import LastLayerLaplace
+
+NOISE, PRIOR = 0.5, 0.8
+
+
+@pytest.fixture(scope="module")
+def regression():
+    """A posterior that is Gaussian, so that Laplace's one is exact."""
+    model, x, y = trained_models.ridge_regression(
+        np.random.default_rng(0), NOISE, PRIOR
+    )
+    laplace = LastLayerLaplace(
+        model, "regression", prior_precision=PRIOR, noise_scale=NOISE
+    )
+    return laplace.fit(x, y, verbose=0)
+
+
+@pytest.fixture(scope="module")
+def regression_samples(regression):
+    return sampling.nuts_last_layer(
+        regression, num_samples=1000, num_warmup=200, seed=0, verbose=0
+    )
+
+
+@pytest.fixture(scope="module")
+def logistic_samples(logistic):
+    return sample(logistic[0], num_samples=2000)
+
+
+@pytest.fixture(scope="module")
+def few(logistic):
+    return sample_few(logistic[0]).theta
+
+
+@pytest.fixture(scope="module")
+def logistic():
+    model, x, y = trained_models.logistic_regression(
+        np.random.default_rng(0), PRIOR, separation=0.7
+    )
+    laplace = LastLayerLaplace(
+        model, "classification", prior_precision=PRIOR
+    ).fit(x, y, verbose=0)
+    return laplace, x, y
+
+
+def sample(laplace, **options):
+    options = {
+        "num_chains": 4,
+        "num_warmup": 200,
+        "num_samples": 1000,
+        "seed": 0,
+        "verbose": 0,
+        **options,
+    }
+    return sampling.nuts_last_layer(laplace, **options)
+
+
+def sample_few(laplace, **options):
+    """Samples too few to be mixed, and says nothing of it."""
+    # XLA takes longer to compile than so few take.
+    options = {
+        "num_warmup": 25,
+        "num_samples": 25,
+        "jit_compile": False,
+        **options,
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return sample(laplace, **options)
+
+
+def limit(num_tests, fpr=1e-6):
+    """Standard errors that a correct sampler passes with probability `fpr`.
+
+    In any of so many tests. Student's t with 100 degrees of freedom takes the
+    place of the normal: the numbers of effective samples are estimates.
+    """
+    return stats.t.isf(fpr / (2 * num_tests), df=100)
+
+
+def assert_moment(values, samples, expected):
+    """Asserts that functions of samples, `[T, chains, K]`, have these means."""
+    moments = sampling.WeightSamples(
+        samples.network, samples.likelihood, samples.activation, values, 0, 0.0
+    )
+    size = moments.effective_sample_size
+    assert (size > 400).all()
+    error = values.std(axis=(0, 1)) / np.sqrt(size)
+    z = (values.mean(axis=(0, 1)) - expected) / error
+    assert np.abs(z).max() < limit(len(size)), z
+
+
+def test_mean_of_a_gaussian_posterior_is_exact(regression, regression_samples):
+    assert_moment(regression_samples.theta, regression_samples, regression.mean)
+
+
+def test_covariance_of_a_gaussian_posterior_is_exact(
+    regression, regression_samples
+):
+    centered = regression_samples.theta - regression.mean
+    products = np.einsum("tci,tcj->tcij", centered, centered)
+    rows, columns = np.triu_indices(centered.shape[-1])
+    assert_moment(
+        products[:, :, rows, columns],
+        regression_samples,
+        regression.posterior_covariance[rows, columns],
+    )
+
+
+def test_a_gaussian_posterior_is_sampled_well(regression_samples):
+    assert regression_samples.theta.shape == (1000, 4, 8)
+    assert regression_samples.num_divergences == 0
+    assert regression_samples.r_hat.max() < 1.01
+    # A standard normal of 8 dimensions: trajectories of 3 or 7 steps.
+    assert 1 <= regression_samples.mean_leapfrogs <= 15
+
+
+@pytest.mark.slow
+def test_logistic_posterior_matches_a_grid(logistic, logistic_samples):
+    laplace, x, y = logistic
+    samples = logistic_samples
+    grid = trained_models.LogisticGrid(
+        x, y, PRIOR, low=-2.0, high=8.0, size=501
+    )
+    mean = grid.weights @ grid.points
+    stddev = np.sqrt(grid.weights @ (grid.points - mean) ** 2)
+    # The approximation is visibly another distribution.
+    assert np.abs(laplace.mean - mean).max() > 0.1 * stddev.min()
+    assert_moment(samples.theta, samples, mean)
+    assert_moment(((samples.theta - mean) / stddev) ** 2, samples, 1.0)
+
+
+@pytest.mark.slow
+def test_probabilities_are_those_of_the_grid(logistic, logistic_samples):
+    _, x, y = logistic
+    grid = trained_models.LogisticGrid(
+        x, y, PRIOR, low=-2.0, high=8.0, size=501
+    )
+    new = np.array([[0.5, 0.0], [0.0, -1.0], [2.0, -2.0]], np.float32)
+    probs = 1 / (1 + np.exp(-grid.points @ new.T))
+    expected = grid.weights @ probs
+    found = logistic_samples.predict(new, num_samples=8000, average=True)
+    assert found.shape == (1, 3, 2)
+    # 1000 effective samples or more (of 8000).
+    error = np.sqrt(grid.weights @ (probs - expected) ** 2 / 1000)
+    z = (found[0, :, 1] - expected) / error
+    assert np.abs(z).max() < limit(3)
+
+
+def test_seeds_fix_samples_whatever_global_generators_do(logistic, few):
+    keras.utils.set_random_seed(9)
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    same = sample_few(logistic[0]).theta
+    after = np.random.get_state()[1]  # noqa: NPY002
+    np.testing.assert_array_equal(same, few)
+    np.testing.assert_array_equal(after, before)
+
+
+def test_other_and_fresh_seeds_give_other_samples(logistic, few):
+    other, fresh = (
+        sample_few(logistic[0], seed=seed).theta for seed in (4, None)
+    )
+    assert (other != few).any(axis=(1, 2)).all()
+    assert (fresh != few).any(axis=(1, 2)).all()
+
+
+def test_chains_differ(few):
+    for one in range(4):
+        for other in range(one):
+            assert (few[:, one] != few[:, other]).any(axis=1).all()
+
+
+def test_prior_precision_takes_the_place_of_that_of_laplace(regression):
+    tight = 400.0
+    before = regression.prior_precision
+    samples = sample(regression, prior_precision=tight)
+    assert regression.prior_precision == before
+    # The Hessian of the likelihood, and its gradient at any weights.
+    identity = np.eye(regression.network.size)
+    hessian = regression.posterior_precision - before * identity
+    precision = hessian + tight * identity
+    pulled = regression.posterior_precision @ regression.mean
+    mean = np.linalg.solve(precision, pulled)
+    assert np.abs(mean - regression.mean).max() > 0.05
+    assert_moment(samples.theta, samples, mean)
+    variance = np.diag(np.linalg.inv(precision))
+    assert_moment((samples.theta - mean) ** 2, samples, variance)
+
+
+@pytest.mark.slow
+def test_all_layers_are_sampled(regression, rng):
+    """The same Gaussian, as all layers of a model with one layer."""
+    model = regression.network.model
+    x = rng.normal(size=(30, 3)).astype(np.float32)
+    y = keras.ops.convert_to_numpy(model(x))
+    y = y + NOISE * rng.normal(size=y.shape)
+    design = np.concatenate([x, np.ones((30, 1))], axis=1)
+    laplace = DiagonalLaplace(
+        model, "regression", prior_precision=PRIOR, noise_scale=NOISE
+    ).fit(x, y, verbose=0)
+    samples = sampling.nuts(
+        laplace, num_warmup=200, num_samples=500, seed=0, verbose=0
+    )
+    precision = design.T @ design / NOISE**2 + PRIOR * np.eye(4)
+    mean = np.linalg.solve(precision, design.T @ y / NOISE**2)
+    # Kernel, then bias, each row-major, is the order of `design`.
+    assert_moment(samples.theta, samples, mean.reshape(-1))
+
+
+def test_without_xla_the_distribution_is_the_same(logistic):
+    laplace, x, y = logistic
+    grid = trained_models.LogisticGrid(
+        x, y, PRIOR, low=-2.0, high=8.0, size=501
+    )
+    samples = sample(laplace, num_samples=400, jit_compile=False)
+    assert_moment(samples.theta, samples, grid.weights @ grid.points)
+
+
+@pytest.mark.parametrize("num_samples", [4, 26])
+def test_as_many_samples_are_kept_as_asked_for(logistic, num_samples):
+    samples = sample_few(
+        logistic[0], num_warmup=7, num_samples=num_samples, num_chains=2
+    )
+    assert samples.theta.shape == (num_samples, 2, 2)
+    assert np.isfinite(samples.theta).all()
+
+
+@pytest.mark.parametrize("num_samples", [1, 2, 3])
+def test_too_few_samples_for_r_hat_are_named_or_kept(logistic, num_samples):
+    try:
+        samples = sample_few(
+            logistic[0], num_warmup=1, num_samples=num_samples, num_chains=2
+        )
+    except ValueError as error:
+        assert "`num_samples`" in str(error)  # noqa: PT017
+    else:
+        assert samples.theta.shape == (num_samples, 2, 2)
+
+
+def test_a_single_chain_is_sampled(logistic):
+    samples = sample_few(logistic[0], num_chains=1)
+    assert samples.theta.shape == (25, 1, 2)
+    assert samples.r_hat.shape == samples.effective_sample_size.shape == (2,)
+
+
+def test_chains_that_have_not_mixed_are_warned_of(logistic):
+    with pytest.warns(UserWarning, match="R-hat"):
+        sample(logistic[0], num_warmup=1, num_samples=8, jit_compile=False)
+
+
+def test_nothing_is_written_if_silent(logistic, capsys):
+    sample_few(logistic[0])
+    assert capsys.readouterr().out == ""
+    sample_few(logistic[0], verbose=1)
+    assert "50/50" in capsys.readouterr().out
+
+
+def test_laplace_is_not_changed(logistic):
+    laplace, _, _ = logistic
+    before = (laplace.mean.copy(), laplace.posterior_covariance.copy())
+    sample_few(laplace, prior_precision=3.0)
+    np.testing.assert_array_equal(laplace.mean, before[0])
+    np.testing.assert_array_equal(laplace.posterior_covariance, before[1])
+    assert laplace.prior_precision == PRIOR
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"prior_precision": 0.0},
+        {"prior_precision": np.nan},
+        {"num_chains": 0},
+        {"num_chains": 2.5},
+        {"num_warmup": 0},
+        {"num_samples": 0},
+        {"num_samples": -5},
+        {"max_tree_depth": 0},
+        {"target_accept_prob": 0.0},
+        {"target_accept_prob": 1.0},
+        {"target_accept_prob": np.nan},
+        {"seed": -1},
+        {"seed": 0.5},
+    ],
+    ids=str,
+)
+def test_bad_arguments_are_named(logistic, bad):
+    (name,) = bad
+    with pytest.raises(ValueError, match=f"`{name}`"):
+        sampling.nuts_last_layer(logistic[0], **{"verbose": 0, **bad})
+
+
+def test_what_is_no_last_layer_laplace_is_refused(regression, rng):
+    model = regression.network.model
+    diagonal = DiagonalLaplace(model, "regression").fit(
+        rng.normal(size=(5, 3)), rng.normal(size=(5, 2)), verbose=0
+    )
+    for other in (None, model, diagonal):
+        with pytest.raises(ValueError, match="must be a LastLayerLaplace"):
+            sampling.nuts_last_layer(other)
+
+
+def test_samples_are_no_laplace_to_sample_from(regression_samples):
+    with pytest.raises(ValueError, match="laplace"):
+        sampling.nuts_last_layer(regression_samples)
+
+
+def test_laplace_that_is_not_fitted_is_refused():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    laplace = LastLayerLaplace(model, "classification")
+    with pytest.raises(ValueError, match="fit"):
+        sampling.nuts_last_layer(laplace)
+
+
+def test_loaded_laplace_has_no_data_to_sample_with(logistic, few, tmp_path):
+    laplace, x, y = logistic
+    path = tmp_path / "laplace.npz"
+    laplace.save(path)
+    loaded = LastLayerLaplace.load(path, laplace.network.model)
+    with pytest.raises(ValueError, match="Training data are not saved"):
+        sampling.nuts_last_layer(loaded)
+    loaded.set_data(x, y)
+    np.testing.assert_array_equal(sample_few(loaded).theta, few)
+
+
+def test_samples_of_other_seeds_are_independent(regression):
+    one, other = (
+        sample_few(
+            regression,
+            num_chains=40,
+            num_warmup=10,
+            num_samples=15,
+            max_tree_depth=2,
+            seed=seed,
+        ).theta
+        for seed in (0, 4)
+    )
+    correlations = [
+        np.corrcoef(one[..., i].ravel(), other[..., i].ravel())[0, 1]
+        for i in range(one.shape[-1])
+    ]
+    # The standard error is 0.04, of 600 draws each.
+    assert np.abs(correlations).max() < 0.25
+
+
+def test_transitions_that_diverge_are_counted_and_warned_of(regression):
+    """Steps are far too long for a posterior so much narrower."""
+    with (
+        pytest.warns(UserWarning, match="R-hat"),
+        pytest.warns(UserWarning, match="16 transitions diverged"),
+    ):
+        samples = sample(
+            regression,
+            prior_precision=1e8,
+            num_warmup=1,
+            num_samples=4,
+            jit_compile=False,
+        )
+    assert samples.num_divergences == 16
+
+
+def test_a_chain_that_never_moves_is_warned_of(regression):
+    with (
+        pytest.warns(UserWarning, match="R-hat is nan"),
+        pytest.warns(UserWarning, match="diverged"),
+    ):
+        sample(
+            regression,
+            prior_precision=1e8,
+            num_chains=1,
+            num_warmup=1,
+            num_samples=4,
+            jit_compile=False,
+        )
+
+
+def test_more_acceptance_takes_more_steps(regression):
+    samples = sample_few(regression, target_accept_prob=0.99, num_samples=10)
+    # 3 or 7, of the default.
+    assert samples.mean_leapfrogs > 10
+
+
+def test_trees_are_no_deeper_than_asked_for(regression):
+    assert sample_few(regression, max_tree_depth=1).mean_leapfrogs == 1.0
+
+
+def test_a_density_that_is_not_finite_is_an_error():
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    x, y = np.ones((3, 1)), np.full(3, 1e25)
+    laplace = LastLayerLaplace(model, "regression").fit(x, y, verbose=0)
+    with pytest.raises(FloatingPointError, match="not finite"):
+        sample_few(laplace)
+
+
+def test_sums_of_many_examples_keep_their_digits(rng, monkeypatch):
+    """In single precision, of log likelihoods that sum to some 14000."""
+    x, y = rng.normal(size=(20000, 2)), rng.integers(0, 2, 20000)
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    laplace = LastLayerLaplace(model, "classification").fit(x, y, verbose=0)
+    densities = []
+    make = tfp.mcmc.NoUTurnSampler
+
+    def observed(density, **options):
+        densities.append(density)
+        return make(density, **options)
+
+    monkeypatch.setattr(tfp.mcmc, "NoUTurnSampler", observed)
+    sample_few(laplace, num_chains=1, num_warmup=1, num_samples=4)
+    z = tf.constant(rng.normal(size=(20, 3)), tf.float32)
+    theta = laplace.transformation(tf.float32)[0](z).numpy().astype(np.float64)
+    logits = theta @ np.float64(laplace.inputs).T
+    expected = -np.logaddexp(0.0, np.where(y == 1, -logits, logits)).sum(axis=1)
+    expected -= 0.5 * np.square(theta).sum(axis=1)
+    error = np.float64(densities[0](z)) - expected
+    np.testing.assert_allclose(error - np.mean(error), 0.0, atol=3e-4)

@@ -1,0 +1,115 @@
+"""Chains of a sampler, in segments, between which they can be stopped."""
+
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+# Transitions between which Python shows, and saves, how far it is.
+_SEGMENT = 25
+
+
+class Trace(NamedTuple):
+    """What is kept of each transition, `[T, chains, ...]`.
+
+    Attributes:
+        z: States.
+        diverges: Whether transitions diverged.
+        leapfrogs: Steps that their trajectories took.
+    """
+
+    z: np.ndarray
+    diverges: np.ndarray
+    leapfrogs: np.ndarray
+
+
+def run(
+    kernel, start, num_steps, seed, *, jit_compile, verbose, checkpoint=None
+):
+    """Runs chains of the no-U-turn sampler, one compiled program for all.
+
+    Args:
+        kernel: `tfp.mcmc.TransitionKernel` around a `NoUTurnSampler`.
+        start: States, tensor `[chains, D]`.
+        num_steps: `T`, number of transitions.
+        seed: Integer.
+        jit_compile: Whether XLA compiles.
+        verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
+        checkpoint: `functional.checkpoint.Checkpoint` to continue from, and to
+            save progress in, or `None`.
+
+    Returns:
+        trace: `Trace` of arrays.
+    """
+
+    def trace(state, results):
+        inner = results.inner_results
+        return Trace(state, inner.has_divergence, inner.leapfrogs_taken)
+
+    def segment(state, results, seed):
+        return tfp.mcmc.sample_chain(
+            _SEGMENT,
+            state,
+            results,
+            kernel,
+            trace_fn=trace,
+            return_final_kernel_results=True,
+            seed=seed,
+        )
+
+    program = tf.function(segment, autograph=False, jit_compile=jit_compile)
+    state, results, traces = start, kernel.bootstrap_results(start), []
+    arrays = checkpoint and checkpoint.load()
+    if arrays is not None:
+        state, results, traces = _unpack(arrays, results)
+    bar = keras.utils.Progbar(
+        num_steps, verbose=verbose, unit_name="transition"
+    )
+    for begin in range(len(traces) * _SEGMENT, num_steps, _SEGMENT):
+        states, found, results = program(
+            state, results, tf.constant([seed % 2**31, begin], tf.int32)
+        )
+        state = states[-1]
+        traces.append(Trace(*(value.numpy() for value in found)))
+        if checkpoint is not None:
+            checkpoint.save(_pack(state, results, traces))
+        bar.update(min(begin + _SEGMENT, num_steps))
+    return Trace(
+        *(
+            np.concatenate(each)[:num_steps]
+            for each in zip(*traces, strict=True)
+        )
+    )
+
+
+def _pack(state, results, traces):
+    """Returns what a file needs, a dict of arrays."""
+    return {
+        "state": state.numpy(),
+        **{
+            f"results_{index}": np.asarray(leaf)
+            for index, leaf in enumerate(tf.nest.flatten(results))
+        },
+        **{
+            name: np.stack([getattr(one, name) for one in traces])
+            for name in Trace._fields
+        },
+    }
+
+
+def _unpack(arrays, like):
+    """Returns what `_pack` was given; results are as `like`."""
+    leaves = [
+        tf.constant(arrays[f"results_{index}"], leaf.dtype)
+        for index, leaf in enumerate(
+            map(tf.convert_to_tensor, tf.nest.flatten(like))
+        )
+    ]
+    traces = [
+        Trace(*values)
+        for values in zip(*(arrays[n] for n in Trace._fields), strict=True)
+    ]
+    results = tf.nest.pack_sequence_as(like, leaves)
+    return tf.constant(arrays["state"]), results, traces
