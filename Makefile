@@ -33,15 +33,16 @@ demo: $(DEMO_STAMP) ## Refine a posterior on the yacht data, into DEMO_DIR
 	$(BIN)/python -m tfp_refine.experiments.uci \
 		--dataset=yacht --splits=3 --output_dir="$(DEMO_DIR)"
 
-test: lint ## Check the style and run all but the slow tests
+test: lint ## Check style and types, run all but the slow tests
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not slow"
 
-test-slow: lint ## Check the style and run every test
+test-slow: lint ## Check style and types, run every test
 	TFP_REFINE_CASES=many $(BIN)/python -m pytest $(PYTEST_FLAGS)
 
-lint: $(TEST_STAMP) ## Check the style
+lint: $(TEST_STAMP) ## Check the style and the types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 format: $(TEST_STAMP) ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix-only .
@@ -67,7 +68,7 @@ docs-serve: $(DOCS_STAMP) ## Show the site while the pages are written
 
 clean: ## Delete the environment, caches, the site and results of `make demo`
 	rm -rf $(VENV) build dist *.egg-info demo_output site \
-		.hypothesis .pytest_cache .ruff_cache
+		.hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 has-bazel:

@@ -31,6 +31,7 @@ CORRUPTIONS = ["scikit-image", "opencv-python-headless", "pillow", *TFDS]
 PLOT = ["matplotlib"]
 TENSORBOARD = ["tensorboard"]
 NOTEBOOK = ["jupytext", "nbclient", "nbformat", "ipykernel", *PLOT]
+MYPY = "mypy>=2.4,<3"  # Reports differ by release.
 RUFF = "ruff>=0.17,<0.18"  # What `ruff format` accepts differs by release.
 DOCS = [
     "mkdocs<2",  # Which has no plugins.
@@ -44,6 +45,7 @@ TEST = [
     "pytest-xdist",  # Tests run side by side.
     "hypothesis",  # Draws what tests/properties tries.
     RUFF,
+    MYPY,
     "pre-commit",
     *CORRUPTIONS,
     *DOCS,
@@ -66,7 +68,10 @@ setup(
     url="https://github.com/tfp-refine/tfp_refine",  # Notebooks link there.
     license="Apache-2.0",
     packages=find_packages(include=["tfp_refine", "tfp_refine.*"]),
-    package_data={"tfp_refine.datasets": ["data/*"]},
+    package_data={
+        "tfp_refine": ["py.typed"],  # Type checkers read the annotations.
+        "tfp_refine.datasets": ["data/*"],
+    },
     python_requires=">=3.11",
     install_requires=["absl-py", "numpy", "scikit-learn", "scipy"],
     extras_require={

@@ -123,7 +123,7 @@ def test_no_output_padding_of_even_windows_is_refused(
         "output_padding": 0,
     }
     if kernel_size % 2 == 0:
-        message = "1 at least where `kernel_size` is even.*=.0.*kernel_size=.2"
+        message = "at least 1 where `kernel_size` is even.*=.0.*kernel_size=.2"
         message = message.replace("2", str(kernel_size))
         _assert_refused(make_layer, message, **arguments)
     else:
@@ -140,8 +140,8 @@ def test_arguments_of_other_layers_are_refused(make_layer):
     if make_layer not in conv_layers.TRANSPOSED:
         others.append("output_padding")
     for name in others:
-        message = f"passed to {make_layer.__name__}: {{'{name}': 2}}"
-        _assert_refused(make_layer, message, **{name: 2})
+        with pytest.raises(TypeError, match=f"unexpected .*'{name}'"):
+            conv_layers.make(make_layer, **{name: 2})
 
 
 @conv_layers.every_layer
@@ -193,7 +193,7 @@ def test_images_without_positions_are_refused(make_layer):
     # With zeros around it TensorFlow computes something, of another shape.
     layer = conv_layers.make(make_layer, padding="same")
     shape = [1] + [0] * conv_layers.rank(make_layer) + [3]
-    with pytest.raises(ValueError, match="must have a position at least"):
+    with pytest.raises(ValueError, match="must have at least one position"):
         layer(np.ones(shape, "float32"))
 
 
@@ -202,18 +202,7 @@ def test_the_documentation_names_every_argument_and_nothing_else(make_layer):
     documentation = inspect.getdoc(make_layer)
     section = documentation.split("Args:\n")[1].split("\n\n")[0]
     documented = re.findall(r"^    (\*{0,2}\w+):", section, flags=re.MULTILINE)
-    names = set()
-    for base in make_layer.__mro__:
-        if base is keras.layers.Layer:
-            break
-        if "__init__" in vars(base):
-            names |= set(inspect.signature(base.__init__).parameters)
-    if make_layer in conv_layers.DEPTHWISE:
-        names -= {"kernel_initializer", "kernel_regularizer"}
-        names -= {"kernel_constraint"}
-    names -= {"self", "kwargs"}
-    assert len(documented) == len(set(documented))
-    assert set(documented) == names | {"**kwargs"}
+    assert documented == list(inspect.signature(make_layer).parameters)
 
 
 @conv_layers.every_layer

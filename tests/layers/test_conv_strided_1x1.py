@@ -47,7 +47,7 @@ def test_a_strided_1x1_convolution_is_that_of_keras(
 
 
 @pytest.mark.parametrize(
-    ("make_layer", "_validation"),
+    ("make_layer", "arguments"),
     [
         (layers.Conv2DReparameterization, {"groups": 2}),
         (layers.Conv3DReparameterization, {"data_format": "channels_first"}),

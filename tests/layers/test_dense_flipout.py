@@ -80,7 +80,7 @@ def _signs(**arguments):
 
 
 @pytest.mark.parametrize(
-    "_validation",
+    "arguments",
     [
         {"kernel_posterior": layers.MeanFieldPosterior(1.0), "use_bias": False},
         {"kernel_posterior": None, "bias_posterior": "mean_field"},

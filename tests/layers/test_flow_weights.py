@@ -142,12 +142,6 @@ def test_weights_are_those_of_the_layer_and_have_names():
         assert [id(w) for w in layer.weights] == [id(w) for w in flow.weights]
 
 
-def test_without_steps_there_is_no_flow():
-    layer, flow = make(length=0)
-    assert flow is None
-    assert layer.weights == []
-
-
 def test_a_seed_gives_each_initializer_other_numbers():
     def draws(seed):
         initializers = flow_weights.Initializers(seed)

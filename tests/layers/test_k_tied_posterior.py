@@ -39,7 +39,7 @@ def test_scales_are_a_product_of_two_positive_matrices(rng, rank):
 
 
 @pytest.mark.parametrize(
-    ("make_layer", "input_shape", "_validation", "shape"),
+    ("make_layer", "input_shape", "arguments", "shape"),
     [
         (layers.Conv1DFlipout, (6, 4), {"groups": 2}, (2, 2, 6)),
         (layers.Conv2DFlipout, (4, 4, 3), {}, (2, 2, 3, 6)),
@@ -69,7 +69,7 @@ def test_rows_of_a_convolution_are_places_and_input_channels(
 
 
 @pytest.mark.parametrize(
-    ("make_layer", "_validation", "num_inputs", "num_units"),
+    ("make_layer", "arguments", "num_inputs", "num_units"),
     [
         (layers.Conv2DTransposeFlipout, {"filters": 3}, 2 * 2 * 4, 3),
         (layers.DepthwiseConv2DFlipout, {"depth_multiplier": 2}, 2 * 2, 4 * 2),

@@ -128,7 +128,7 @@ CASES = [
     for make_layer in classes
 ]
 every_case = pytest.mark.parametrize(
-    ("make_layer", "_validation", "shape"), CASES
+    ("make_layer", "arguments", "shape"), CASES
 )
 
 

@@ -89,7 +89,7 @@ def test_a_family_of_ones_own_says_how_it_is_built():
 
 @posterior_families.every_family
 @pytest.mark.parametrize(
-    ("make_layer", "input_shape", "_validation"),
+    ("make_layer", "input_shape", "arguments"),
     [
         (layers.DenseFlipout, (4,), {"units": 3}),
         (

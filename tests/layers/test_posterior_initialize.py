@@ -129,7 +129,7 @@ def test_tied_scales_of_convolutions_are_those_of_columns(
 
 
 @pytest.mark.parametrize(
-    ("make_layer", "_validation", "shape"),
+    ("make_layer", "arguments", "shape"),
     [
         (layers.DenseMNF, {"units": 3}, (4,)),
         (layers.Conv2DMNF, {"filters": 3, "kernel_size": 2}, (4, 4, 2)),

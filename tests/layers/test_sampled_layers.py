@@ -376,7 +376,7 @@ def test_inputs_of_another_shape_are_refused(kind, twin):
 def test_sequences_without_steps_and_steps_without_features_are_told(
     kind, twin
 ):
-    with pytest.raises(ValueError, match="must have a feature"):
+    with pytest.raises(ValueError, match="must have at least one feature"):
         make(kind)(np.zeros((2, 3, 0), np.float32))
-    with pytest.raises(ValueError, match="A sequence must have a step"):
+    with pytest.raises(ValueError, match="must have at least one step"):
         make(kind)(np.zeros((2, 0, 3), np.float32))

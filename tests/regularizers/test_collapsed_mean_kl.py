@@ -106,7 +106,7 @@ def test_prior_is_the_one_with_the_means_integrated_out(posterior):
 
 
 @pytest.mark.parametrize(
-    "_validation",
+    "arguments",
     [
         {},
         {"alpha_reg": np.float32(0.25), "prior_scale": 3},
@@ -155,7 +155,7 @@ def test_unknown_ways_to_learn_are_rejected(value):
 
 
 @pytest.mark.parametrize(
-    "_validation", [{"exponential_rate": 5.0}, {"shared": True}]
+    "arguments", [{"exponential_rate": 5.0}, {"shared": True}]
 )
 def test_arguments_of_a_learned_alpha_need_one(arguments):
     message = "`exponential_rate` and `shared` .* give `learn`"

@@ -68,7 +68,7 @@ def test_there_is_no_gaussian_prior(posterior):
 # Arguments.
 
 
-@pytest.mark.parametrize("_validation", [(), (3, np.float32(0.5), 1)])
+@pytest.mark.parametrize("arguments", [(), (3, np.float32(0.5), 1)])
 def test_config_survives_a_round_trip(arguments):
     regularizer = regularizers.CollapsedMeanVarianceKL(*arguments)
     config = keras.saving.serialize_keras_object(regularizer)

@@ -39,7 +39,7 @@ def test_there_is_no_gaussian_prior(posterior):
 # Arguments.
 
 
-@pytest.mark.parametrize("_validation", [(), (3, np.float32(0.5))])
+@pytest.mark.parametrize("arguments", [(), (3, np.float32(0.5))])
 def test_config_survives_a_round_trip(arguments):
     regularizer = regularizers.CollapsedVarianceKL(*arguments)
     config = keras.saving.serialize_keras_object(regularizer)

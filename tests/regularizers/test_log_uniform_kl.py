@@ -40,7 +40,7 @@ def test_there_is_no_gaussian_prior():
 # Pruning.
 
 
-@pytest.mark.parametrize("_validation", [{}, {"threshold": 3.0}])
+@pytest.mark.parametrize("arguments", [{}, {"threshold": 3.0}])
 def test_weights_are_pruned_from_the_threshold_on(arguments):
     threshold = arguments.get("threshold", 5.0)
     loc = np.array([[0.5, -0.5, 2.0], [-2.0, 0.5, 0.5]])

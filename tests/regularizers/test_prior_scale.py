@@ -45,7 +45,7 @@ FAN_INS = [
 ]
 
 every_layer = pytest.mark.parametrize(
-    ("make_layer", "_validation", "input_shape", "fan_in"),
+    ("make_layer", "arguments", "input_shape", "fan_in"),
     FAN_INS,
     ids=lambda value: getattr(value, "__name__", None),
 )

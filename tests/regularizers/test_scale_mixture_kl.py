@@ -269,7 +269,7 @@ def test_calls_at_the_means_leave_no_draw_behind():
 
 @pytest.mark.parametrize("name", ["kernel", "bias"])
 @pytest.mark.parametrize(
-    ("make_layer", "_validation"),
+    ("make_layer", "arguments"),
     [
         (layers.DenseFlipout, (2,)),
         (layers.DenseLocalReparameterization, (2,)),
@@ -285,15 +285,15 @@ def test_layers_that_draw_no_weights_are_refused(make_layer, arguments, name):
     if make_layer is layers.DepthwiseConv2DFlipout and name == "kernel":
         argument = "depthwise_regularizer"
     message = (
-        f"`{argument}` ScaleMixtureKL .*{make_layer.__name__} computes them "
-        "with none.*Reparameterization"
+        f"`{argument}` ScaleMixtureKL .*{make_layer.__name__} draws no "
+        "weights.*Reparameterization"
     )
     for regularizer in (regularizers.ScaleMixtureKL(), "scale_mixture_kl"):
         with pytest.raises(ValueError, match=message):
             make_layer(*arguments, **{argument: regularizer})
 
 
-@pytest.mark.parametrize("_validation", [(), (0.25, 2, np.float32(0.5))])
+@pytest.mark.parametrize("arguments", [(), (0.25, 2, np.float32(0.5))])
 def test_config_survives_a_round_trip(arguments):
     regularizer = regularizers.ScaleMixtureKL(*arguments)
     config = keras.saving.serialize_keras_object(regularizer)

@@ -16,8 +16,8 @@ DETERMINISTIC_ONLY = {"lora_rank", "lora_alpha", "quantization_config"}
 # Begin with `depthwise_` where Keras' arguments do.
 _RENAMED = {"kernel_initializer", "kernel_regularizer", "kernel_constraint"}
 
-# Not arguments of the public classes, but of Keras' bases of theirs.
-_OF_THE_BASES = {"self", "args", "kwargs", "rank", "name", "trainable"}
+# Those of `keras.layers.Layer`.
+_OF_ALL_LAYERS = {"kwargs", "name", "dtype", "trainable"}
 
 
 class LayerCase:
@@ -28,12 +28,10 @@ class LayerCase:
             that returns a new layer.
         input_shape: Shape of an input example.
         reference: Class of the deterministic Keras layer.
-        refused: Arguments of its bases that the layer does not take.
     """
 
-    def __init__(self, make_layer, input_shape, reference, refused=()):
+    def __init__(self, make_layer, input_shape, reference):
         self._make_layer = make_layer
-        self._refused = set(refused)
         self.input_shape = tuple(input_shape)
         self.reference = reference
 
@@ -53,8 +51,7 @@ class LayerCase:
 
     def arguments(self):
         """Returns the names of all arguments of the layer, Keras' own aside."""
-        names = init_arguments(type(self.make())) - self._refused
-        return {self._name(name) for name in names}
+        return init_arguments(type(self.make()))
 
     def _name(self, name):
         """Returns what the layer calls an argument of the others."""
@@ -98,17 +95,8 @@ class LayerCase:
 
 
 def init_arguments(cls):
-    """Returns the names of all arguments that make a `cls`, Keras' own aside.
-
-    Those of `keras.layers.Layer` (name, dtype, ...) are left out.
-    """
-    names = set()
-    for base in cls.__mro__:
-        if base is keras.layers.Layer:
-            break
-        if "__init__" in vars(base):
-            names |= set(inspect.signature(base.__init__).parameters)
-    return names - _OF_THE_BASES
+    """Returns the names of the arguments of a layer, but for name and dtype."""
+    return set(inspect.signature(cls).parameters) - _OF_ALL_LAYERS
 
 
 def spread(layer):

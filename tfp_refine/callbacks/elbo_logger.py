@@ -1,5 +1,7 @@
 """The parts of the bound, in the logs of training."""
 
+from typing import Any
+
 import keras
 
 from tfp_refine import layers
@@ -33,12 +35,14 @@ class ELBOLogger(keras.callbacks.Callback):
     ```
     """
 
-    def __init__(self, nll="nll"):
+    def __init__(self, nll: str = "nll") -> None:
         super().__init__()
         self.nll = nll
         self._seeds = keras.random.SeedGenerator(0)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
         logs = {} if logs is None else logs
         if self.nll not in logs:
             raise ValueError(
@@ -55,7 +59,7 @@ class ELBOLogger(keras.callbacks.Callback):
                 nll = float(logs[f"{prefix}{self.nll}"])
                 logs[f"{prefix}elbo"] = -count * nll - kl
 
-    def _kl(self):
+    def _kl(self) -> float:
         """Computes the divergence of all weights from their priors, nats."""
         total, seen = 0.0, set()
         for layer in self.model._flatten_layers():
@@ -68,7 +72,7 @@ class ELBOLogger(keras.callbacks.Callback):
         return total
 
 
-def _num_train_examples(model):
+def _num_train_examples(model: keras.Model) -> int:
     """Returns the number that all variational layers agree on."""
     counts = {
         layer.num_train_examples

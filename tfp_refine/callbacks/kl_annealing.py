@@ -1,9 +1,16 @@
 """A factor on the KL divergence that changes during training."""
 
+from collections.abc import Callable
+from typing import Any
+from typing import TypeAlias
+
 import keras
 
 from tfp_refine import _validation
 from tfp_refine import layers
+
+Schedule: TypeAlias = Callable[[float], float]
+Logs: TypeAlias = dict[str, Any] | None
 
 
 class KLAnnealing(keras.callbacks.Callback):
@@ -35,7 +42,7 @@ class KLAnnealing(keras.callbacks.Callback):
     ```
     """
 
-    def __init__(self, schedule, frequency="epoch"):
+    def __init__(self, schedule: Schedule, frequency: str = "epoch") -> None:
         super().__init__()
         if not callable(schedule):
             raise ValueError(
@@ -46,27 +53,28 @@ class KLAnnealing(keras.callbacks.Callback):
         self.frequency = _validation.one_of(
             "frequency", frequency, ("epoch", "batch")
         )
-        self._epoch, self._kl_scale = 0, None
-        self._batches, self._batches_of_epoch = 0, None
+        self._epoch, self._batches = 0, 0
+        self._kl_scale: float | None = None
+        self._batches_of_epoch: int | None = None
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         self._epoch = epoch
         self._set(float(epoch))
 
-    def on_train_batch_begin(self, batch, logs=None):
+    def on_train_batch_begin(self, batch: int, logs: Logs = None) -> None:
         steps = self.params.get("steps") or self._batches_of_epoch
         if self.frequency == "batch" and steps:
             self._set(self._epoch + batch / steps)
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         self._batches = batch + 1
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         self._batches_of_epoch = self._batches
         if logs is not None:
             logs["kl_scale"] = self._kl_scale
 
-    def _set(self, time):
+    def _set(self, time: float) -> None:
         kl_scale = self.schedule(time)
         try:
             kl_scale = float(kl_scale)
@@ -79,7 +87,7 @@ class KLAnnealing(keras.callbacks.Callback):
         self._kl_scale = kl_scale
 
 
-def linear_warmup(num_epochs, zero_epochs=0):
+def linear_warmup(num_epochs: float, zero_epochs: float = 0) -> Schedule:
     """Makes a schedule that rises from 0 to 1, and stays there.
 
     Args:

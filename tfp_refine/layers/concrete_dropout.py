@@ -1,42 +1,37 @@
 """Dropout whose rate is learned."""
 
 import math
+from typing import Any
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from tfp_refine import _validation
+from tfp_refine.layers import argument_types
+from tfp_refine.layers import docstrings
 from tfp_refine.layers import kl_weight
-from tfp_refine.layers import mean_weights
 from tfp_refine.layers import random_layer
+from tfp_refine.layers import scopes
 
 _TINY = 1e-7
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
+@docstrings.compose
 class ConcreteDropout(
     kl_weight.WeighsKL, random_layer.RandomLayer, keras.layers.Wrapper
 ):
-    """Drops a layer's inputs at a rate that the bound learns.
+    """Dropout of a layer's inputs, at a learned rate.
 
-    The layer is called on inputs that are dropped, and divided by the
-    probability of being kept, in training and in predictions. Masks are relaxed
-    to the interval [0, 1] (the concrete distribution), so that the rate has a
-    gradient. The divergence from the prior, an expression in the kernel and the
-    rate `p` with `K` inputs,
-    `|kernel|**2 / (2 (1 - p) s**2) + |bias|**2 / (2 s**2) - K H(p)`, enters the
-    loss, over the number of training examples.
+    In training and in predictions, some inputs of the layer are dropped, and
+    all are divided by the probability of being kept. Masks are relaxed to the
+    interval [0, 1] (the concrete distribution), so that the rate has a
+    gradient. The loss contains the divergence from the prior, divided by the
+    number of training examples. With the rate `p` and `K` inputs it is
+    `|kernel|**2 / (2 (1 - p) s**2) + |bias|**2 / (2 s**2) - K H(p)`.
 
-    Args:
-        layer: Dense layer or convolution, whose inputs are dropped: features,
-            or for a convolution whole channels, which must be the last axis.
-        initial_rate: Rate at the start, in (0, 1). Defaults to `0.1`.
-        prior_scale: `s`, standard deviation of the weights' prior.
-        temperature: Of the relaxation. Defaults to `0.1`.
-        num_train_examples: Number of training examples.
-        kl_scale: Factor on the divergence; 1 is a true bound.
-        seed: Integer that fixes the noise; fresh if `None`.
-        **kwargs: Arguments of `keras.layers.Layer`.
+    {args}
 
     Raises:
         ValueError: If an argument is invalid, or the layer has no kernel
@@ -60,21 +55,31 @@ class ConcreteDropout(
         - [Gal et al., 2017](https://arxiv.org/abs/1705.07832)
     """
 
-    # No weight of it has a density, which refinement would need.
+    # No weight has a density, which refinement needs.
     variational_weights = ()
 
     def __init__(
         self,
-        layer,
-        initial_rate=0.1,
-        prior_scale=1.0,
-        temperature=0.1,
-        num_train_examples=None,
-        kl_scale=1.0,
-        seed=None,
-        **kwargs,
-    ):
-        super().__init__(layer, **kwargs)
+        layer: keras.layers.Layer,
+        initial_rate: float = 0.1,
+        prior_scale: float = 1.0,
+        temperature: float = 0.1,
+        *,
+        num_train_examples: int | None = None,
+        kl_scale: float = 1.0,
+        seed: int | None = None,
+        activity_regularizer: argument_types.Regularizer = None,
+        name: str | None = None,
+        dtype: argument_types.DType = None,
+        trainable: bool = True,
+    ) -> None:
+        super().__init__(
+            layer,
+            activity_regularizer=activity_regularizer,
+            name=name,
+            dtype=dtype,
+            trainable=trainable,
+        )
         self.initial_rate = _validation.proportion(
             "initial_rate", initial_rate, one=False
         )
@@ -85,7 +90,7 @@ class ConcreteDropout(
         self._kl_weight.num_train_examples = num_train_examples
         self.seed_generator = random_layer.SeedGenerator(seed)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: argument_types.Shape) -> None:
         if not self.layer.built:
             self.layer.build(input_shape)
         if not hasattr(self.layer, "kernel"):
@@ -106,29 +111,31 @@ class ConcreteDropout(
         )
         self._num_inputs = input_shape[-1]
         self._kl_weight.build(self.variable_dtype)
-        # Keras evaluates it once a step, however often the layer is called.
+        # Keras evaluates it once per step, however often the layer is called.
         self._logit.regularizer = lambda _: self._divergence()
         self.built = True
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(
+        self, input_shape: argument_types.Shape
+    ) -> argument_types.Shape:
         return self.layer.compute_output_shape(input_shape)
 
     @property
-    def rate(self):
+    def rate(self) -> tf.Tensor:
         """Probability of dropping, a scalar tensor."""
         return ops.sigmoid(self._logit)
 
-    def call(self, inputs):
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
         if not self._logit.trainable:
             self.add_loss(self._divergence())
-        if mean_weights.is_active():
+        if scopes.uses_means():
             return self.layer(inputs)
         return self.layer(inputs * self._mask(inputs))
 
-    def _divergence(self):
+    def _divergence(self) -> tf.Tensor:
         return self._kl_weight.apply(self.kl(), self.name)
 
-    def kl(self):
+    def kl(self) -> tf.Tensor:
         """Computes the divergence from the prior, up to a constant; nats."""
         rate = self.rate
         squares = ops.sum(ops.square(self.layer.kernel)) / (1.0 - rate)
@@ -140,7 +147,7 @@ class ConcreteDropout(
         )
         return 0.5 * squares / self.prior_scale**2 - self._num_inputs * entropy
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return super().get_config() | {
             "initial_rate": self.initial_rate,
             "prior_scale": self.prior_scale,
@@ -148,10 +155,13 @@ class ConcreteDropout(
             "num_train_examples": self.num_train_examples,
             "kl_scale": self._kl_weight.initial_kl_scale,
             "seed": self.seed,
+            "activity_regularizer": keras.saving.serialize_keras_object(
+                self.activity_regularizer
+            ),
         }
 
-    def _mask(self, inputs):
-        """Draws what inputs are multiplied with, of mean about 1."""
+    def _mask(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Draws factors of the inputs, of mean about 1."""
         shape = list(ops.shape(inputs))
         if len(shape) > 2:  # whole channels
             shape[1:-1] = [1] * len(shape[1:-1])

@@ -1,215 +1,348 @@
-"""Documentation that several layers share, written once."""
+"""Docstrings of layers, composed of fragments that are written once."""
 
-_SHARED = """\
-        activation: Activation function. Defaults to `None`, linear.
-        use_bias: Whether to add a bias. Defaults to `True`.
-        kernel_initializer: Initializer of the kernel's means.
-        bias_initializer: Initializer of the bias' means.
-        kernel_regularizer: KL divergence of the kernel's posterior from its
-            prior: a `KLRegularizer`, its name, or `None`. For a kernel that is
-            a point estimate: any Keras regularizer, and a KL regularizer is
-            without effect. Defaults to `"gaussian_kl"`, the prior `N(0, 1)`.
-        bias_regularizer: The same for the bias.
-        activity_regularizer: Keras regularizer of the outputs.
-        kernel_constraint: Keras constraint of the kernel's means.
-        bias_constraint: Keras constraint of the bias' means.
-        kernel_posterior: Posterior family of the kernel: `"mean_field"`,
-            `"fixed_variance"`, `"k_tied"`, `"low_rank"`, a `PosteriorFamily`,
-            or `None` for a point estimate.
-        bias_posterior: The same for the bias.
-        num_train_examples: Size of the training set. The KL divergence (nats)
-            enters `losses` divided by it, once for each step. May be given
-            later, through `set_num_train_examples`.
-        kl_scale: Factor on the KL divergence. Below 1 the bound is none, and
-            the posterior narrower. Defaults to `1.0`.
-        sample: Whether calls draw the weights, in training and in inference
-            alike; if `False` they use the posterior means. Defaults to `True`.
-        seed: Integer seed of the layer's random draws.
-        **kwargs: Arguments of `keras.layers.Layer`, such as `name`, `dtype`.
+import functools
+import inspect
+import re
+import textwrap
+from collections.abc import Mapping
+from typing import TypeVar
 
-    Call arguments:
-        inputs: Tensor, as below.
-        sample: Overrides the layer's own `sample` if not `None`."""
+Layer = TypeVar("Layer", bound=type)
 
-_DENSE = f"""\
-    Args:
-        units: Positive integer, size of the output space.
-{_SHARED}
+_WIDTH = 80
 
-    Input shape:
-        `[batch_size, ..., input_dim]`.
+# Descriptions of arguments, by name. A part of a layer's weights is called by
+# the beginning of its arguments' names: "kernel", "recurrent".
+_ARGUMENTS = {
+    "units": "Positive integer, size of the output space.",
+    "filters": "Positive integer, number of output channels.",
+    "kernel_size": "{sizes}, size of the window.",
+    "strides": "{sizes}.",
+    "padding": "{paddings}.",
+    "output_padding": (
+        "Integers below the strides, added to the size of the outputs. "
+        "Defaults to `None`, inferred."
+    ),
+    "depth_multiplier": "Number of outputs for each input channel.",
+    "data_format": (
+        '`"channels_last"` or `"channels_first"`. Defaults to that of your '
+        "Keras configuration."
+    ),
+    "dilation_rate": "{sizes}.",
+    "groups": "Positive integer that divides input and output channels.",
+    "input_dim": "Positive integer, number of rows.",
+    "output_dim": "Positive integer, size of a row.",
+    "mask_zero": "Whether the index 0 stands for padding, to be masked.",
+    "activation": "Activation function; `None` is linear.",
+    "recurrent_activation": "Activation function of the gates.",
+    "use_bias": "Whether to add a bias.",
+    "unit_forget_bias": "Whether the bias of the forget gate starts from 1.",
+    "{part}_initializer": "Initializer of the {part}'s posterior means.",
+    "{part}_regularizer": (
+        "KL divergence of the {part}'s posterior from its prior: a "
+        "`KLRegularizer`, its name, or `None`. A point estimate takes any "
+        "Keras regularizer, and ignores a KL regularizer. The prior of "
+        '`"gaussian_kl"` is `N(0, 1)`.'
+    ),
+    "{part}_constraint": "Keras constraint of the {part}'s posterior means.",
+    "{part}_posterior": (
+        'Posterior family of the {part}: `"mean_field"`, `"fixed_variance"`, '
+        '`"k_tied"`, `"low_rank"`, a `PosteriorFamily`, or `None` for a point '
+        "estimate."
+    ),
+    "activity_regularizer": "Keras regularizer of the outputs.",
+    "dropout": "Fraction of the inputs to drop in training.",
+    "recurrent_dropout": "Fraction of the states to drop in training.",
+    "return_sequences": "Whether to return the outputs of all steps.",
+    "return_state": "Whether to return the last states as well.",
+    "go_backwards": "Whether to read the sequence from its end.",
+    "stateful": "Whether a batch starts from the last states of the last one.",
+    "unroll": "Whether to unroll the loop over steps.",
+    "reset_after": "Whether the reset gate comes after the matrix product.",
+    "use_cudnn": "As for `{twin}`.",
+    "zero_output_for_mask": "Whether outputs of masked steps are zeros.",
+    # Of dropout and of noise.
+    "rate": "Probability of dropping, in [0, 1).",
+    "noise_shape": "As for `keras.layers.Dropout`.",
+    "layer": (
+        "Dense layer or convolution, whose inputs are dropped: features, or "
+        "for a convolution whole channels, which must be the last axis."
+    ),
+    "initial_rate": "Initial rate, in (0, 1).",
+    "prior_scale": "`s`, standard deviation of the weights' prior.",
+    "temperature": "Temperature of the relaxation.",
+    "initial_scale": (
+        "Initial standard deviation of the noise. The default suits "
+        "standardized targets."
+    ),
+    # Of bases of layers.
+    "twin_arguments": (
+        "Arguments of the twin, except `name`, `dtype`, `trainable` and the "
+        "regularizers of its weights."
+    ),
+    "regularizers": (
+        "For each part its KL regularizer, its name, or `None`. A point "
+        "estimate takes any Keras regularizer."
+    ),
+    "posteriors": (
+        "For each part its posterior family, its name, or `None` for a point "
+        "estimate."
+    ),
+    # Of all layers.
+    "num_train_examples": (
+        "Size of the training set. The KL divergence (nats) enters `losses` "
+        "divided by it, once per step. Can be set later, by "
+        "`set_num_train_examples`."
+    ),
+    "kl_scale": (
+        "Factor on the KL divergence. Below 1 the loss is no longer a lower "
+        "bound, and the posterior is narrower."
+    ),
+    "sample": (
+        "Whether calls draw the weights, in training and in inference alike; "
+        "if `False` they use the posterior means."
+    ),
+    "seed": "Integer seed of the layer's random draws.",
+    "name": "Name of the layer.",
+    "dtype": "Data type or dtype policy of the layer.",
+    "trainable": "Whether the layer's variables are trained.",
+    # Of multiplicative normalizing flows.
+    "flow_length": (
+        "Steps of the normalizing flow of the multipliers. With `0` there are "
+        "no multipliers, and the posterior is mean field."
+    ),
+    "flow_units": "Hidden units of each step.",
+    "auxiliary_flow_length": (
+        "Steps of the flow of `r(z|W)`, which makes the bound on the KL "
+        "divergence tighter; may be `0`."
+    ),
+    "auxiliary_flow_units": "Hidden units of each of these steps.",
+    "masks": (
+        '`"random"`, a coupling of coordinates drawn at each use, or '
+        '`"alternating"`. A single multiplier leaves nothing to couple: then '
+        "the flows are planar, and this and the units have no effect."
+    ),
+    "auxiliary": (
+        "Form of `r(z|W)`, given a statistic of the weights: "
+        '`"log_precision"`, an affine function for the mean and the log '
+        'precision each, which starts at `q(z)`; or `"paper"`, a linear one '
+        "for the mean and a sigmoid for the scale."
+    ),
+    "log_var_init": (
+        "Initial log variance of the weights given the multipliers, and of a "
+        'bias with the posterior `"mean_field"`.'
+    ),
+    "z_var_init": (
+        "Initial variance of the multipliers before their flow, about means "
+        "near 1."
+    ),
+    "max_std": (
+        "Largest standard deviation of the weights that outputs are computed "
+        "with; the KL divergence in the loss has no limit. Defaults to `None`."
+    ),
+    "inference_estimator": (
+        '`"local_reparameterization"`, or `"reparameterization"`: in inference '
+        "all positions and examples share one draw of the weights."
+    ),
+}
 
-    Output shape:
-        `[batch_size, ..., units]`."""
+# Paragraphs and sections. A line with nothing but `{name}` in a docstring or in
+# a fragment is replaced by the fragment of this name.
+_FRAGMENTS = {
+    "reparameterization": """\
+The whole batch sees the same draw: the cheapest forward pass, the noisiest
+gradient, and coherent functions (one call is one function).""",
+    "flipout_conv": """\
+Each example sees the weights' one deviation from the means with signs of
+its own, which are the same at all positions. The outputs of each example
+have the exact distribution for any posterior symmetric about its mean. Two
+convolutions, a gradient with far less variance than with one draw for the
+whole batch.""",
+    "depthwise": """\
+Keras names the kernel's arguments `depthwise_*` in this layer; its
+posterior is `kernel_posterior`, as in all others.""",
+    "recurrent": """\
+All steps of all examples of a call share the draw: the weights are those of
+one network, which is unrolled over time. The layer can be wrapped by
+`keras.layers.Bidirectional`; then each direction has draws of its own.""",
+    "call_arguments": """\
+Call arguments:
+    inputs: Tensor, of the shape below.
+    sample: Overrides the layer's own `sample` if not `None`.""",
+    "errors": """\
+Raises:
+    ValueError: If an argument is invalid; and at the first use of `losses`
+        if `num_train_examples` is not set.""",
+    "dense": """\
+{args}
 
-# Of the convolutions, but for what `expand` fills in.
-_MAP = {
-    "filters": """\
-        filters: Positive integer, number of output channels.""",
-    "kernel_size": """\
-        kernel_size: {integers}, size of the window.""",
-    "strides": """\
-        strides: {integers}. Defaults to `1`.""",
-    "padding": """\
-        padding: {padding}. Defaults to `"valid"`.""",
-    "output_padding": """\
-        output_padding: Integers below the strides, added to the size of the
-            outputs. Defaults to `None`, inferred.""",
-    "depth_multiplier": """\
-        depth_multiplier: Outputs for each input channel. Defaults to `1`.""",
-    "data_format": """\
-        data_format: `"channels_last"` or `"channels_first"`. Defaults to that
-            of your Keras configuration.""",
-    "dilation_rate": """\
-        dilation_rate: {integers}. Defaults to `1`.""",
-    "groups": """\
-        groups: Positive integer that divides input and output channels.
-            Defaults to `1`.""",
+{call_arguments}
+
+Input shape:
+    `[batch_size, ..., input_dim]`.
+
+Output shape:
+    `[batch_size, ..., units]`.
+
+{errors}""",
+    "conv": """\
+{args}
+
+{call_arguments}
+
+Input shape:
+    `[batch_size, {axes}, channels]`, or with
+    `data_format="channels_first"` the channels second.
+
+Output shape:
+    The same layout, as `{twin}`.
+
+{errors}
+
+Example:
+
+```python
+layer = tfp_refine.layers.{layer}(
+    {example}, num_train_examples=60000
+)
+```""",
+    "conv_reparameterization": """\
+{reparameterization}
+
+{conv}
+
+{blundell}""",
+    "conv_flipout": """\
+{flipout_conv}
+
+{conv}
+
+{wen}""",
+    "sequences": """\
+{args}
+
+{call_arguments}
+    mask: As for `{twin}`.
+    training: As for `{twin}`.
+    initial_state: As for `{twin}`.
+
+Input shape:
+    `[batch_size, steps, features]`.
+
+Output shape:
+    As for `{twin}`.
+
+{errors}
+
+Example:
+
+```python
+layer = tfp_refine.layers.{layer}(
+    32, num_train_examples=20000
+)
+```
+
+{fortunato}""",
+    "blundell": """\
+Reference:
+    - [Blundell et al., 2015](https://arxiv.org/abs/1505.05424)""",
+    "kingma": """\
+Reference:
+    - [Kingma et al., 2015](https://arxiv.org/abs/1506.02557)""",
+    "wen": """\
+Reference:
+    - [Wen et al., 2018](https://arxiv.org/abs/1803.04386)""",
+    "louizos": """\
+Reference:
+    - [Louizos and Welling, 2017](https://arxiv.org/abs/1703.01961)""",
+    "fortunato": """\
+Reference:
+    - [Fortunato et al., 2017](https://arxiv.org/abs/1704.02798)""",
 }
 _AXES = {1: "steps", 2: "height, width", 3: "depth, height, width"}
 
-
-def _conv(keras_layer, names):
-    """Documents the arguments and shapes of a convolution."""
-    rank = next(rank for rank in _AXES if f"{rank}D" in keras_layer.__name__)
-    integers = "Integer" if rank == 1 else f"Integer or {rank} integers"
-    padding = '`"valid"` or `"same"`'
-    if keras_layer.__name__ == "Conv1D":
-        padding = '`"valid"`, `"same"` or `"causal"`'
-    described = "\n".join(
-        _MAP[name].format(integers=integers, padding=padding) for name in names
-    )
-    shared = _SHARED
-    if "depth_multiplier" in names:
-        for name in ("initializer", "regularizer", "constraint"):
-            shared = shared.replace(f"kernel_{name}", f"depthwise_{name}")
-    return f"""\
-    Args:
-{described}
-{shared}
-
-    Input shape:
-        `[batch_size, {_AXES[rank]}, channels]`, or with
-        `data_format="channels_first"` the channels second.
-
-    Output shape:
-        Of the same layout, as `keras.layers.{keras_layer.__name__}`."""
+# A line that stands for a fragment, and a word that stands for a value.
+_LINE = re.compile(r"^( *)\{(\w+)\}$", re.MULTILINE)
+_WORD = re.compile(r"\{(\w+)\}")
 
 
-_FLOW = """\
-        flow_length: Steps of the normalizing flow of the multipliers. `0`: no
-            multipliers, but the mean-field posterior, as in
-            `{plain}`. Defaults to `2`.
-        flow_units: Hidden units of each step. Defaults to `50`.
-        auxiliary_flow_length: Steps of the flow of `r(z|W)`, which makes the
-            bound on the KL divergence tighter; may be `0`. Defaults to `2`.
-        auxiliary_flow_units: Hidden units of each of them. Defaults to `100`.
-        masks: `"random"`, a coupling of coordinates drawn at each use, or
-            `"alternating"`. A single {multiplied} leaves nothing to couple:
-            then the flows are planar, and this and the units have no effect.
-        auxiliary: What `r(z|W)` makes of its statistic of the weights:
-            `"log_precision"`, an affine function for the mean and the log
-            precision each, which starts where `q(z)` does; or `"paper"`, a
-            linear one for the mean and a sigmoid for the scale. Defaults to
-            `"log_precision"`.
-        log_var_init: Initial log variance of the weights given the
-            multipliers, and of the biases. Defaults to `-9.0`.
-        z_var_init: Initial variance of the multipliers before their flow, about
-            means near 1. Defaults to `0.01`.
-        max_std: Largest standard deviation that weights have in the outputs; in
-            the KL divergence that is trained on they have their own. Defaults
-            to `None`, any.
-        inference_estimator: `"local_reparameterization"`, or
-            `"reparameterization"`: out of training all positions and examples
-            share one draw of the weights. Defaults to the first.
-"""
+def compose(layer: Layer) -> Layer:
+    """Fills fragments into the docstring of a layer; a class decorator.
 
-
-def _with_flow(documented, plain, multiplied):
-    """Documents the arguments of a layer with a multiplicative flow."""
-    begin = documented.index("        kernel_posterior:")
-    end = documented.index("        num_train_examples:")
-    return (
-        documented[:begin]
-        + _FLOW.format(plain=plain, multiplied=multiplied)
-        + "        bias_posterior: Posterior family of the bias. Defaults to\n"
-        "            mean field.\n" + documented[end:]
-    )
-
-
-_SAMPLED = """\
-        num_train_examples: Size of the training set. The KL divergence (nats)
-            enters `losses` divided by it, once for each step. May be given
-            later, through `set_num_train_examples`.
-        kl_scale: Factor on the KL divergence. Defaults to `1.0`.
-        sample: Whether calls draw the weights, in training and in inference
-            alike; if `False` they use the posterior means. Defaults to `True`.
-        seed: Integer seed of the layer's random draws.
-        name: Name of the layer.
-        dtype: As for `keras.layers.Layer`.
-        trainable: As for `keras.layers.Layer`."""
-
-_RECURRENT = """\
-    All steps of all examples of a call share the draw: the weights are those of
-    one network, which is unrolled over time. It can be the layer of a
-    `keras.layers.Bidirectional`; then each direction has draws of its own.
-
-    Args:
-        *args: Arguments of `{twin}`: `units`.
-{sampled}
-        **kwargs: Other arguments of `{twin}`; for each of `kernel`,
-            `recurrent` and `bias` a `..._regularizer` is a KL regularizer
-            (defaults to `"gaussian_kl"`), and there is a `..._posterior`
-            (defaults to `"mean_field"`; `None` for a point estimate).
-
-    Call arguments:
-        inputs: Tensor, as below.
-        sample: Overrides the layer's own `sample` if not `None`.
-        mask: As for `{twin}`.
-        training: As for `{twin}`.
-        initial_state: As for `{twin}`.
-
-    Input shape:
-        `[batch_size, steps, features]`.
-
-    Output shape:
-        As `{twin}`."""
-
-_KL_ERRORS = """\
-    Raises:
-        ValueError: If an argument is invalid; and at the first use of `losses`
-            if `num_train_examples` was never given."""
-
-
-def expand(layer):
-    """Fills `{dense}`, `{conv}`, `{errors}` and so on into a docstring."""
-    if layer.__doc__ is not None:  # `python -OO` strips docstrings
-        if "{recurrent}" in layer.__doc__:
-            twin = f"keras.layers.{layer.keras_layer.__name__}"
-            layer.__doc__ = layer.__doc__.replace(
-                "    {recurrent}",
-                _RECURRENT.format(twin=twin, sampled="        {sampled}"),
-            )
-        layer.__doc__ = layer.__doc__.replace("        {sampled}", _SAMPLED)
-        layer.__doc__ = layer.__doc__.replace("    {dense}", _DENSE).replace(
-            "    {errors}", _KL_ERRORS
+    `{args}` becomes a section with every argument of the constructor, in its
+    order.
+    """
+    if layer.__doc__ is None:  # `python -OO` strips docstrings
+        return layer
+    values = _values(layer)
+    fragments = _FRAGMENTS | {"args": _args(layer, values)}
+    text = layer.__doc__
+    while _LINE.search(text):
+        text = _LINE.sub(
+            lambda line: textwrap.indent(fragments[line[2]], line[1]), text
         )
-        if "{conv}" in layer.__doc__:
-            layer.__doc__ = layer.__doc__.replace(
-                "    {conv}", _conv(layer.keras_layer, layer.map_arguments)
-            )
-        if "{mnf_dense}" in layer.__doc__:
-            layer.__doc__ = layer.__doc__.replace(
-                "    {mnf_dense}",
-                _with_flow(_DENSE, "DenseLocalReparameterization", "input"),
-            )
-        if "{mnf_conv}" in layer.__doc__:
-            layer.__doc__ = layer.__doc__.replace(
-                "    {mnf_conv}",
-                _with_flow(
-                    _conv(layer.keras_layer, layer.map_arguments),
-                    "Conv2DLocalReparameterization",
-                    "filter",
-                ),
-            )
+    layer.__doc__ = _fill(text, values)
     return layer
+
+
+def _values(layer: type) -> dict[str, str]:
+    """Returns the words that differ between convolutions and the like."""
+    twin = getattr(layer, "keras_layer", None)
+    if twin is None:
+        return {}
+    values = {"layer": layer.__name__, "twin": f"keras.layers.{twin.__name__}"}
+    rank = re.search(r"(\d)D", twin.__name__)
+    if rank is not None:
+        axes = int(rank[1])
+        paddings = ['`"valid"`', '`"same"`']
+        if twin.__name__ == "Conv1D":
+            paddings.append('`"causal"`')
+        is_depthwise = twin.__name__.startswith("Depthwise")
+        values |= {
+            "example": "3" if is_depthwise else "16, 3",
+            "axes": _AXES[axes],
+            "sizes": "Integer" if axes == 1 else f"Integer or {axes} integers",
+            "paddings": " or ".join(paddings),
+        }
+    return values
+
+
+def _args(layer: type, values: Mapping[str, str]) -> str:
+    """Describes the arguments of a layer's constructor, with their defaults."""
+    lines = ["Args:"]
+    for name, parameter in inspect.signature(layer).parameters.items():
+        text = _fill(_description(name), values)
+        if parameter.default not in (parameter.empty, None):
+            default = str(parameter.default)
+            if isinstance(parameter.default, str):
+                default = f'"{default}"'
+            text += f" Defaults to `{default}`."
+        lines.append(_paragraph(name, text))
+    return "\n".join(lines)
+
+
+def _description(name: str) -> str:
+    if name in _ARGUMENTS:
+        return _ARGUMENTS[name]
+    part, _, kind = name.rpartition("_")
+    # Keras names these two differently from the weights.
+    noun = {"recurrent": "recurrent kernel", "depthwise": "kernel"}
+    return _ARGUMENTS[f"{{part}}_{kind}"].replace(
+        "{part}", noun.get(part, part)
+    )
+
+
+@functools.cache
+def _paragraph(name: str, description: str) -> str:
+    return textwrap.fill(
+        f"{name}: {description}",
+        _WIDTH - 4,
+        initial_indent=4 * " ",
+        subsequent_indent=8 * " ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _fill(text: str, values: Mapping[str, str]) -> str:
+    return _WORD.sub(lambda word: values.get(word[1], word[0]), text)

@@ -1,27 +1,24 @@
 """Embedding whose rows have a posterior."""
 
+from typing import Any
+
 import keras
 
+from tfp_refine import _validation
+from tfp_refine.layers import argument_types
 from tfp_refine.layers import docstrings
 from tfp_refine.layers import sampled_layer
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.expand
+@docstrings.compose
 class EmbeddingReparameterization(sampled_layer.SampledLayer):
     """Embedding that draws all of its rows once for each call.
 
-    All positions of all examples of a call share the draw, so that a number has
-    one embedding in it.
+    All positions of all examples of a call share the draw, so that an index has
+    one embedding in it. For the scale of priors, a row has a fan-in of 1.
 
-    Args:
-        *args: Arguments of `keras.layers.Embedding`: `input_dim`, the number of
-            rows, and `output_dim`.
-        {sampled}
-        **kwargs: Other arguments of `keras.layers.Embedding`; and
-            `embeddings_regularizer`, a KL regularizer (defaults to
-            `"gaussian_kl"`; a row counts as one with a fan-in of 1), and
-            `embeddings_posterior` (defaults to `"mean_field"`).
+    {args}
 
     Call arguments:
         inputs: Integer tensor.
@@ -46,8 +43,54 @@ class EmbeddingReparameterization(sampled_layer.SampledLayer):
 
     keras_layer = keras.layers.Embedding
     parts = (("embeddings", "_embeddings"),)
-    sizes = ("input_dim", "output_dim")
 
-    def fan_in(self, part):
-        del part
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        embeddings_initializer: argument_types.Initializer = "uniform",
+        embeddings_regularizer: argument_types.Regularizer = "gaussian_kl",
+        embeddings_constraint: argument_types.Constraint = None,
+        mask_zero: bool = False,
+        *,
+        activity_regularizer: argument_types.Regularizer = None,
+        embeddings_posterior: argument_types.Posterior = "mean_field",
+        num_train_examples: int | None = None,
+        kl_scale: float = 1.0,
+        sample: bool = True,
+        seed: int | None = None,
+        name: str | None = None,
+        dtype: argument_types.DType = None,
+        trainable: bool = True,
+    ) -> None:
+        super().__init__(
+            {
+                "input_dim": _validation.positive_integer(
+                    "input_dim", input_dim
+                ),
+                "output_dim": _validation.positive_integer(
+                    "output_dim", output_dim
+                ),
+                "embeddings_initializer": embeddings_initializer,
+                "embeddings_constraint": embeddings_constraint,
+                "mask_zero": mask_zero,
+                "activity_regularizer": activity_regularizer,
+            },
+            regularizers={"embeddings": embeddings_regularizer},
+            posteriors={"embeddings": embeddings_posterior},
+            num_train_examples=num_train_examples,
+            kl_scale=kl_scale,
+            sample=sample,
+            seed=seed,
+            name=name,
+            dtype=dtype,
+            trainable=trainable,
+        )
+
+    def fan_in(self, part: str) -> int:
         return 1
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        config.pop("quantization_config", None)
+        return config

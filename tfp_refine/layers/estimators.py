@@ -1,24 +1,28 @@
 """Three ways to draw the outputs of a random linear map.
 
-Each is mixed into a layer that has `apply_kernel`. All have the same mean and
-variance for each output; they differ in what is shared within a batch, and so
-in the variance of a gradient and in cost.
+A layer inherits from one of them and from a class with `apply_kernel`. All give
+each output the same mean and variance. They differ in the draws that a batch
+shares, and so in the variance of a gradient and in cost.
 """
 
+from collections.abc import Iterator
+
 import keras
+import tensorflow as tf
 
 from tfp_refine.layers import noise as random_draws
+from tfp_refine.layers import variational_layer
 
 # Keeps the gradient of the root finite where the variance is zero.
 _VARIANCE_FLOOR = 1e-12
 
 
-class Reparameterization:
+class Reparameterization(variational_layer.VariationalLayer):
     """One draw of the weights for each call, shared by the batch."""
 
     draws_weights = True
 
-    def sample_outputs(self, inputs):
+    def sample_outputs(self, inputs: tf.Tensor) -> tf.Tensor:
         """Computes pre-activations with one draw of the weights."""
         dtype = self.compute_dtype
         kernel = self._weight_tensors["kernel"].sample(
@@ -33,18 +37,18 @@ class Reparameterization:
         return outputs
 
 
-class LocalReparameterization:
+class LocalReparameterization(variational_layer.VariationalLayer):
     """Independent draws of each pre-activation from its exact marginal."""
 
     draws_weights = False
 
-    def sample_outputs(self, inputs):
-        """Computes pre-activations with noise of their own each."""
+    def sample_outputs(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Computes pre-activations with independent noise."""
         means = self.mean_outputs(inputs)
         return self.add_noise(inputs, with_correlations(self, inputs, means))
 
-    def add_noise(self, inputs, outputs):
-        """Adds noise with the variance that the weights' noise makes.
+    def add_noise(self, inputs: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        """Adds noise with the variance that the weights' noise causes.
 
         Args:
             inputs: Inputs of the layer.
@@ -75,8 +79,8 @@ class LocalReparameterization:
         return outputs + keras.ops.cast(scale * noise, self.compute_dtype)
 
 
-class Flipout:
-    """One draw of the weights, flipped by signs of each example's own.
+class Flipout(variational_layer.VariationalLayer):
+    """One draw of the weights, with random signs for each example.
 
     The signs are constant over all axes but the first and the channels, so
     that each example sees one consistent draw of the weights.
@@ -84,7 +88,7 @@ class Flipout:
 
     draws_weights = False
 
-    def sample_outputs(self, inputs):
+    def sample_outputs(self, inputs: tf.Tensor) -> tf.Tensor:
         """Computes pre-activations with a sign-flipped draw of the weights."""
         outputs = with_correlations(self, inputs, self.mean_outputs(inputs))
         dtype = self.compute_dtype
@@ -105,7 +109,7 @@ class Flipout:
             return outputs
         return outputs + noise * self._signs(outputs)
 
-    def _signs(self, like):
+    def _signs(self, like: tf.Tensor) -> tf.Tensor:
         """Draws -1 or +1 for each example and channel of `like`."""
         shape = keras.ops.shape(like)
         channel = self.channel_axis % len(shape)
@@ -116,11 +120,15 @@ class Flipout:
         return random_draws.random_signs(shape, like.dtype, self.seed_generator)
 
 
-def with_correlations(layer, inputs, outputs):
-    """Adds what the correlated parts of the weights do to the outputs.
+def with_correlations(
+    layer: variational_layer.VariationalLayer,
+    inputs: tf.Tensor,
+    outputs: tf.Tensor,
+) -> tf.Tensor:
+    """Adds the effect of the correlated parts of the weights to the outputs.
 
     Their coefficients are drawn once for each example, and shared by all of its
-    units and positions: as if each example had a draw of the weights.
+    units and positions, as if each example had its own draw of the weights.
     """
     dtype = layer.compute_dtype
     kernel = layer._weight_tensors["kernel"].factor
@@ -138,7 +146,11 @@ def with_correlations(layer, inputs, outputs):
     return outputs
 
 
-def _scaled_factors(layer, factor, outputs):
+def _scaled_factors(
+    layer: variational_layer.VariationalLayer,
+    factor: keras.Variable,
+    outputs: tf.Tensor,
+) -> Iterator[tuple[tf.Tensor, tf.Tensor]]:
     """Yields each factor with coefficients of the examples, `[B, 1, ...]`."""
     factor = keras.ops.convert_to_tensor(factor)
     rank = factor.shape[0]

@@ -1,8 +1,10 @@
-"""Weight posteriors of which only the means are learned."""
+"""Weight posteriors whose scales are fixed."""
 
 import math
+from typing import Any
 
 import keras
+import tensorflow as tf
 
 from tfp_refine import _validation
 from tfp_refine.layers import posterior_family
@@ -26,13 +28,19 @@ class FixedVariancePosterior(posterior_family.PosteriorFamily):
           where it is a baseline
     """
 
-    def __init__(self, scale=_SCALE):
+    def __init__(self, scale: float = _SCALE) -> None:
         self.scale = _validation.positive("scale", scale)
 
-    def build(self, add_weight, name, loc, unit_axes=(-1,)):
+    def build(
+        self,
+        add_weight: posterior_family.AddWeight,
+        name: str,
+        loc: keras.Variable,
+        unit_axes: tuple[int, ...] = (-1,),
+    ) -> "FixedVarianceWeight":
         return FixedVarianceWeight(name, loc, self.scale)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"scale": self.scale}
 
 
@@ -41,13 +49,13 @@ class FixedVarianceWeight(variational_weight.VariationalWeight):
 
     family = "fixed_variance"
 
-    def __init__(self, name, loc, scale):
+    def __init__(self, name: str, loc: keras.Variable, scale: float) -> None:
         super().__init__(name, loc)
         self._scale = scale
 
-    def _initialize_scale(self, scale):
+    def _initialize_scale(self, scale: tf.Tensor) -> None:
         """Does nothing: the scale is fixed."""
 
     @property
-    def scale(self):
+    def scale(self) -> tf.Tensor:
         return keras.ops.full(self.loc.shape, self._scale, dtype=self.loc.dtype)

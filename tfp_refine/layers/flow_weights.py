@@ -4,8 +4,10 @@ import math
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from tfp_refine.layers import noise as random_draws
+from tfp_refine.layers import posterior_family
 from tfp_refine.math import gated_coupling
 from tfp_refine.math import planar_flow
 
@@ -28,11 +30,13 @@ class Initializers:
         seed: Integer, or `None` for fresh ones.
     """
 
-    def __init__(self, seed=None):
+    def __init__(self, seed: int | None = None) -> None:
         self._seed = seed
         self._count = 0
 
-    def normal(self, stddev, mean=0.0):
+    def normal(
+        self, stddev: float, mean: float = 0.0
+    ) -> keras.initializers.Initializer:
         """Returns an initializer of Gaussian numbers, another at each call."""
         seed = None
         if self._seed is not None:
@@ -60,8 +64,15 @@ class CouplingFlow:
     """
 
     def __init__(
-        self, add_weight, name, size, length, units, masks, initializers
-    ):
+        self,
+        add_weight: posterior_family.AddWeight,
+        name: str,
+        size: int,
+        length: int,
+        units: int,
+        masks: str,
+        initializers: Initializers,
+    ) -> None:
         self._size, self._length, self._masks = size, length, masks
         output_bias = np.stack(
             [np.full(size, _SHIFT), np.full(size, _GATE_BIAS)]
@@ -91,7 +102,12 @@ class CouplingFlow:
             ),
         ]
 
-    def draw_masks(self, batch_shape, dtype, seed):
+    def draw_masks(
+        self,
+        batch_shape: tuple[int | tf.Tensor, ...],
+        dtype: str,
+        seed: keras.random.SeedGenerator | int,
+    ) -> tf.Tensor:
         """Draws the masks of a call.
 
         Args:
@@ -113,12 +129,14 @@ class CouplingFlow:
         shape = (self._length, *batch_shape, self._size)
         return 0.5 * (1.0 + random_draws.random_signs(shape, dtype, seed))
 
-    def __call__(self, z, masks):
+    def __call__(
+        self, z: tf.Tensor, masks: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Moves points.
 
         Args:
             z: `[..., D]`.
-            masks: What `draw_masks` returned.
+            masks: Returned by `draw_masks`.
 
         Returns:
             z: `[..., D]`.
@@ -147,7 +165,7 @@ class CouplingFlow:
 
 
 class PlanarFlow:
-    """A chain of planar flows: what a single coordinate can have.
+    """A chain of planar flows, for a single coordinate.
 
     Args:
         add_weight: As for `CouplingFlow`.
@@ -160,7 +178,14 @@ class PlanarFlow:
         weights: List of `keras.Variable`.
     """
 
-    def __init__(self, add_weight, name, size, length, initializers):
+    def __init__(
+        self,
+        add_weight: posterior_family.AddWeight,
+        name: str,
+        size: int,
+        length: int,
+        initializers: Initializers,
+    ) -> None:
         self._length = length
         self.weights = [
             add_weight(
@@ -176,10 +201,17 @@ class PlanarFlow:
             add_weight(name=f"{name}_b", shape=(length,), initializer="zeros")
         )
 
-    def draw_masks(self, batch_shape, dtype, seed):
+    def draw_masks(
+        self,
+        batch_shape: tuple[int | tf.Tensor, ...],
+        dtype: str,
+        seed: keras.random.SeedGenerator | int,
+    ) -> None:
         """Returns `None`: there are none."""
 
-    def __call__(self, z, masks=None):
+    def __call__(
+        self, z: tf.Tensor, masks: None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Moves points, as `CouplingFlow` does."""
         u, w, b = map(keras.ops.convert_to_tensor, self.weights)
         total = 0.0
@@ -189,23 +221,29 @@ class PlanarFlow:
         return z, total
 
 
-def build(add_weight, name, size, length, units, masks, initializers):
+def build(
+    add_weight: posterior_family.AddWeight,
+    name: str,
+    size: int,
+    length: int,
+    units: int,
+    masks: str,
+    initializers: Initializers,
+) -> CouplingFlow | PlanarFlow:
     """Creates a flow: of couplings, or planar for a single coordinate.
 
     Args:
         add_weight: As for `CouplingFlow`.
         name: As for `CouplingFlow`.
         size: `D`.
-        length: Number of steps.
+        length: Number of steps, 1 or more.
         units: As for `CouplingFlow`.
         masks: As for `CouplingFlow`.
         initializers: As for `CouplingFlow`.
 
     Returns:
-        flow: `CouplingFlow` or `PlanarFlow`; `None` without steps.
+        flow: `CouplingFlow` or `PlanarFlow`.
     """
-    if length == 0:
-        return None
     if size == 1:
         return PlanarFlow(add_weight, name, size, length, initializers)
     return CouplingFlow(

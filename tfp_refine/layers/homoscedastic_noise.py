@@ -1,25 +1,28 @@
-"""A learned observation noise that does not depend on the inputs."""
+"""Learned observation noise that does not depend on the inputs."""
+
+from typing import Any
 
 import keras
+import tensorflow as tf
 
 from tfp_refine import _validation
+from tfp_refine.layers import argument_types
+from tfp_refine.layers import docstrings
 from tfp_refine.math import softplus
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
+@docstrings.compose
 class HomoscedasticNoise(keras.layers.Layer):
-    """Appends one learned noise scale for each output of a regression model.
+    """Layer that appends one learned noise scale for each output.
 
     The result has the layout of a model with two heads, `[means, raw scales]`,
     where the raw scales are the same for all inputs: train it with
     `losses.HeteroscedasticGaussianNLL`, whose default reads a raw scale as
     `softplus` does. The scale is a point estimate, trained with the model as an
-    ordinary weight, and stays as it is in refinement.
+    ordinary weight, and unchanged by refinement.
 
-    Args:
-        initial_scale: Standard deviation of the noise that training starts
-            from. Defaults to `1.0`, for standardized targets.
-        **kwargs: Arguments of `keras.layers.Layer`.
+    {args}
 
     Input shape:
         `[batch_size, ..., D]`, the means.
@@ -38,14 +41,21 @@ class HomoscedasticNoise(keras.layers.Layer):
         ValueError: If `initial_scale` is not a positive finite number.
     """
 
-    def __init__(self, initial_scale=1.0, **kwargs):
-        super().__init__(**kwargs)
+    def __init__(
+        self,
+        initial_scale: float = 1.0,
+        *,
+        name: str | None = None,
+        dtype: argument_types.DType = None,
+        trainable: bool = True,
+    ) -> None:
+        super().__init__(name=name, dtype=dtype, trainable=trainable)
         self.initial_scale = _validation.positive(
             "initial_scale", initial_scale
         )
         self.supports_masking = True
 
-    def build(self, input_shape):
+    def build(self, input_shape: argument_types.Shape) -> None:
         raw = softplus.inverse_of_float(self.initial_scale)
         self.untransformed_scale = self.add_weight(
             name="untransformed_scale",
@@ -53,13 +63,16 @@ class HomoscedasticNoise(keras.layers.Layer):
             initializer=keras.initializers.Constant(raw),
         )
 
-    def call(self, inputs):
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
         raw = keras.ops.cast(self.untransformed_scale, inputs.dtype)
         raw = keras.ops.broadcast_to(raw, keras.ops.shape(inputs))
         return keras.ops.concatenate([inputs, raw], axis=-1)
 
-    def compute_output_shape(self, input_shape):
-        return (*input_shape[:-1], 2 * input_shape[-1])
+    def compute_output_shape(
+        self, input_shape: argument_types.Shape
+    ) -> argument_types.Shape:
+        size = input_shape[-1]
+        return (*input_shape[:-1], None if size is None else 2 * size)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "initial_scale": self.initial_scale}

@@ -2,9 +2,11 @@
 
 import functools
 import math
+from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from tfp_refine import _validation
 from tfp_refine.layers import posterior_family
@@ -12,7 +14,7 @@ from tfp_refine.layers import variational_weight
 from tfp_refine.math import softplus
 
 _RANK = 2
-# Spread of the initial factors, relative: equal ones would stay equal.
+# Relative spread of the initial factors: equal ones would stay equal.
 _JITTER = 0.1
 
 
@@ -28,8 +30,8 @@ class KTiedPosterior(posterior_family.PosteriorFamily):
     Args:
         rank: `k`, positive integer. Defaults to `None`: 2, or 1 where a side of
             the matrix is 1.
-        initial_scale: Standard deviation that training starts from, but for a
-            jitter of a tenth. Defaults to `1e-3`.
+        initial_scale: Standard deviation that training starts from, with a
+            relative jitter of a tenth. Defaults to `1e-3`.
         seed: Integer seed of that jitter. Defaults to `0`.
 
     Raises:
@@ -40,7 +42,12 @@ class KTiedPosterior(posterior_family.PosteriorFamily):
         - [Swiatkowski et al., 2020](https://arxiv.org/abs/2002.02655)
     """
 
-    def __init__(self, rank=None, initial_scale=1e-3, seed=0):
+    def __init__(
+        self,
+        rank: int | None = None,
+        initial_scale: float = 1e-3,
+        seed: int | None = 0,
+    ) -> None:
         self.rank = rank
         if rank is not None:
             self.rank = _validation.positive_integer("rank", rank)
@@ -51,7 +58,13 @@ class KTiedPosterior(posterior_family.PosteriorFamily):
         if seed is not None:
             self.seed = _validation.not_negative_integer("seed", seed)
 
-    def build(self, add_weight, name, loc, unit_axes=(-1,)):
+    def build(
+        self,
+        add_weight: posterior_family.AddWeight,
+        name: str,
+        loc: keras.Variable,
+        unit_axes: tuple[int, ...] = (-1,),
+    ) -> "KTiedWeight":
         num_columns = math.prod(loc.shape[axis] for axis in unit_axes)
         num_rows = math.prod(loc.shape) // num_columns
         rank = self.rank or min(_RANK, num_rows, num_columns)
@@ -71,9 +84,12 @@ class KTiedPosterior(posterior_family.PosteriorFamily):
                 (("rows", num_rows), ("columns", num_columns))
             )
         ]
-        return KTiedWeight(name, loc, *factors, unit_axes)
+        rows, columns = factors
+        return KTiedWeight(name, loc, rows, columns, unit_axes)
 
-    def _initialize(self, index, shape, dtype):
+    def _initialize(
+        self, index: int, shape: tuple[int, ...], dtype: str
+    ) -> tf.Tensor:
         """Draws factors whose product has entries of about `initial_scale`."""
         seed = None if self.seed is None else 2 * self.seed + index
         jitter = keras.random.normal(
@@ -84,7 +100,7 @@ class KTiedPosterior(posterior_family.PosteriorFamily):
         )
         return softplus.inverse(factor)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             "rank": self.rank,
             "initial_scale": self.initial_scale,
@@ -104,12 +120,12 @@ class KTiedWeight(variational_weight.VariationalWeight):
 
     def __init__(
         self,
-        name,
-        loc,
-        untransformed_rows,
-        untransformed_columns,
-        unit_axes=(-1,),
-    ):
+        name: str,
+        loc: keras.Variable,
+        untransformed_rows: keras.Variable,
+        untransformed_columns: keras.Variable,
+        unit_axes: tuple[int, ...] = (-1,),
+    ) -> None:
         super().__init__(name, loc, (untransformed_rows, untransformed_columns))
         self.untransformed_rows = untransformed_rows
         self.untransformed_columns = untransformed_columns
@@ -118,10 +134,10 @@ class KTiedWeight(variational_weight.VariationalWeight):
         # Axes in the order of the matrix: inputs first.
         self._order = [i for i in range(rank) if i not in units] + units
 
-    def _initialize_scale(self, scale):
+    def _initialize_scale(self, scale: tf.Tensor) -> None:
         """Sets the product of rank 1 whose logarithms are closest.
 
-        With a jitter between the `k` terms, which would else stay equal.
+        The ratios of the `k` terms are kept: equal terms would stay equal.
         """
         matrix = keras.ops.reshape(
             keras.ops.transpose(keras.ops.log(scale), self._order),
@@ -137,7 +153,7 @@ class KTiedWeight(variational_weight.VariationalWeight):
             factor.assign(softplus.inverse(value))
 
     @property
-    def scale(self):
+    def scale(self) -> tf.Tensor:
         rows, columns = (
             keras.ops.softplus(keras.ops.convert_to_tensor(factor))
             for factor in self.scale_weights

@@ -1,6 +1,9 @@
-"""The factor with which a layer's KL divergence enters the loss."""
+"""The factor with which the KL divergence of layers enters the loss."""
+
+from typing import Any
 
 import keras
+import tensorflow as tf
 
 from tfp_refine import _validation
 
@@ -8,12 +11,12 @@ from tfp_refine import _validation
 class KLWeight:
     """Divides a KL divergence by the number of training examples.
 
-    Both numbers are variables once created, so that a change needs no new
-    trace; they belong to the training run, not to the layer's weights, so they
+    Both numbers are variables once `build` is called, so that a change needs no
+    new trace. They belong to the training run, not to the layer's weights: they
     are neither saved nor copied with these.
 
     Args:
-        initial_kl_scale: Value of `kl_scale` when it is created.
+        initial_kl_scale: Initial value of `kl_scale`.
 
     Attributes:
         initial_kl_scale: Float.
@@ -24,28 +27,28 @@ class KLWeight:
         ValueError: If `initial_kl_scale` is negative or not finite.
     """
 
-    def __init__(self, initial_kl_scale=1.0):
+    def __init__(self, initial_kl_scale: float = 1.0) -> None:
         self.initial_kl_scale = _validation.not_negative(
             "kl_scale", initial_kl_scale
         )
-        self.kl_scale = None
-        self._num_train_examples = None
-        self._divisor = None
+        self.kl_scale: keras.Variable = None
+        self._num_train_examples: int | None = None
+        self._divisor: keras.Variable = None
 
     @property
-    def num_train_examples(self):
-        """Number of training examples, or `None` if it was never given."""
+    def num_train_examples(self) -> int | None:
+        """Number of training examples, or `None` if it is not set."""
         return self._num_train_examples
 
     @num_train_examples.setter
-    def num_train_examples(self, value):
+    def num_train_examples(self, value: int | None) -> None:
         if value is not None:
             value = _validation.positive_integer("num_train_examples", value)
         self._num_train_examples = value
         if value is not None and self._divisor is not None:
             self._divisor.assign(float(value))
 
-    def build(self, dtype):
+    def build(self, dtype: str) -> None:
         """Creates the variables, if they do not exist yet.
 
         Args:
@@ -57,18 +60,18 @@ class KLWeight:
                 "num_train_examples", self._num_train_examples or 1, dtype
             )
 
-    def apply(self, kl, layer_name):
-        """Computes what enters the loss.
+    def apply(self, kl: tf.Tensor, layer_name: str) -> tf.Tensor:
+        """Scales a KL divergence for the loss.
 
         Args:
             kl: KL divergence of a weight tensor, nats, a scalar.
             layer_name: Name of its layer, for the error.
 
         Returns:
-            loss: Nats for each training example, a scalar.
+            loss: Nats per training example, a scalar.
 
         Raises:
-            ValueError: If the number of training examples was never given.
+            ValueError: If the number of training examples is not set.
         """
         if self._num_train_examples is None:
             raise ValueError(
@@ -83,26 +86,26 @@ class KLWeight:
 
 
 class WeighsKL:
-    """Mixed into layers that have a `KLWeight`, `_kl_weight`."""
+    """Mixin of layers that have a `KLWeight`, `_kl_weight`."""
 
-    _kl_weight = None
+    _kl_weight: KLWeight
 
     @property
-    def num_train_examples(self):
-        """Number of training examples, or `None` if it was never given."""
+    def num_train_examples(self) -> int | None:
+        """Number of training examples, or `None` if it is not set."""
         return self._kl_weight.num_train_examples
 
     @num_train_examples.setter
-    def num_train_examples(self, value):
+    def num_train_examples(self, value: int | None) -> None:
         self._kl_weight.num_train_examples = value
 
     @property
-    def kl_scale(self):
+    def kl_scale(self) -> keras.Variable | None:
         """Scalar variable, a factor on the KL; `None` before `build`."""
         return self._kl_weight.kl_scale
 
 
-def _scalar(name, value, dtype):
+def _scalar(name: str, value: float, dtype: str) -> keras.Variable:
     # An initializer, not a value: a subclassed model may build its layers
     # inside a trace, where Keras can only create variables of this kind.
     return keras.Variable(
@@ -113,3 +116,58 @@ def _scalar(name, value, dtype):
         autocast=False,
         name=name,
     )
+
+
+def set_num_train_examples(
+    model: keras.layers.Layer, num_train_examples: int
+) -> None:
+    """Sets the size of the training set in every variational layer of a model.
+
+    It takes effect at once, also in functions that are traced already.
+
+    Args:
+        model: `keras.Model`, or a single layer.
+        num_train_examples: Positive integer: the training examples, after a
+            validation split, before augmentation.
+
+    Raises:
+        ValueError: If `num_train_examples` is not a positive integer, or the
+            model has no variational layers.
+    """
+    for layer in _variational_layers(model):
+        layer.num_train_examples = num_train_examples
+
+
+def set_kl_scale(model: keras.layers.Layer, kl_scale: float) -> None:
+    """Sets the factor on the KL divergence of every built layer of a model.
+
+    A saved model does not keep it, but the layers' argument `kl_scale`.
+
+    Args:
+        model: Built `keras.Model`, or a single layer.
+        kl_scale: Factor; 1 is a true bound. Annealing raises it from 0 to 1.
+
+    Raises:
+        ValueError: If the factor is negative or not finite, or the model is not
+            built or has no variational layers.
+    """
+    kl_scale = _validation.not_negative("kl_scale", kl_scale)
+    for layer in _variational_layers(model):
+        if not layer.built:
+            raise ValueError(
+                f"The model must be built before its KL is scaled. Layer "
+                f"'{layer.name}' is not."
+            )
+        if layer.kl_scale is not None:  # a posterior, not a point estimate
+            layer.kl_scale.assign(kl_scale)
+
+
+def _variational_layers(model: keras.layers.Layer) -> list[Any]:
+    layers = [
+        layer
+        for layer in model._flatten_layers()
+        if hasattr(layer, "variational_weights")
+    ]
+    if not layers:
+        raise ValueError(f"'{model.name}' has no variational layers.")
+    return layers

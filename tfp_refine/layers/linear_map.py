@@ -4,23 +4,29 @@ import math
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 
-class LinearMap:
-    """Mixed into layers with a kernel, which their outputs are linear in.
+class LinearMap(keras.layers.Layer):
+    """Base of layers whose outputs are linear in a kernel.
 
-    Each unit has a column of `F` weights, its part of the kernel, and computes
-    at each position of each example the product of that with `F` inputs: for a
-    convolution, with the patch there. `unit_axes` are the axes of the kernel
-    that count units. Units come in `num_groups` groups of the same size, one
-    after the other, which see different inputs: but for grouped and depthwise
-    convolutions there is one.
+    Each unit has a column of `F` weights, its part of the kernel. At each
+    position of each example it computes the product of its column with `F`
+    inputs: for a convolution, with the patch there. `unit_axes` are the axes of
+    the kernel that count units. Units come in `num_groups` groups of the same
+    size, one after the other, which see different inputs. There is one group,
+    except for grouped and depthwise convolutions.
     """
 
-    num_groups = 1
+    unit_axes: tuple[int, ...] = (-1,)
 
-    def patches(self, inputs):
-        """Computes what the columns of the kernel are multiplied with.
+    @property
+    def num_groups(self) -> int:
+        """Number of groups of units that see different inputs."""
+        return 1
+
+    def patches(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Computes the inputs that columns of the kernel are multiplied with.
 
         Args:
             inputs: Inputs of the layer, `[B, ...]`, in `compute_dtype`.
@@ -42,18 +48,18 @@ class LinearMap:
             outputs, (batch_size, -1, self.num_groups, size)
         )
 
-    def columns(self, kernel):
+    def columns(self, kernel: tf.Tensor) -> tf.Tensor:
         """Reshapes a kernel to the columns of its units, `[F, units]`."""
         axes = self._axes(len(kernel.shape))
         return keras.ops.reshape(
             keras.ops.transpose(kernel, axes), (self._fan_in_of_column(), -1)
         )
 
-    def kernel_of(self, columns):
+    def kernel_of(self, columns: tf.Tensor) -> tf.Tensor:
         """Reshapes columns to a kernel, the inverse of `columns`.
 
         Args:
-            columns: `[F, units]`; there may be another number of units.
+            columns: `[F, units]`, with any number of units.
 
         Returns:
             kernel: `[...]`.
@@ -65,12 +71,12 @@ class LinearMap:
         kernel = keras.ops.reshape(columns, sizes)
         return keras.ops.transpose(kernel, np.argsort(axes).tolist())
 
-    def _axes(self, rank):
+    def _axes(self, rank: int) -> list[int]:
         """Axes of the kernel in the order of the columns, units last."""
         units = [axis % rank for axis in self.unit_axes]
         return [axis for axis in range(rank) if axis not in units] + units
 
-    def _fan_in_of_column(self):
+    def _fan_in_of_column(self) -> int:
         shape = self.kernel.shape
         units = math.prod(shape[axis] for axis in self.unit_axes)
         return math.prod(shape) // units

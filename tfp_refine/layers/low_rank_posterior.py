@@ -1,10 +1,13 @@
 """Weight posteriors with correlations of low rank."""
 
 import math
+from typing import Any
 
 import keras
+import tensorflow as tf
 
 from tfp_refine import _validation
+from tfp_refine.layers import noise as random_draws
 from tfp_refine.layers import posterior_family
 from tfp_refine.layers import variational_weight
 from tfp_refine.math import low_rank
@@ -40,7 +43,12 @@ class LowRankPosterior(posterior_family.PosteriorFamily):
         - [Mishkin et al., 2018](https://arxiv.org/abs/1811.04504)
     """
 
-    def __init__(self, rank=None, initial_scale=1e-3, seed=0):
+    def __init__(
+        self,
+        rank: int | None = None,
+        initial_scale: float = 1e-3,
+        seed: int | None = 0,
+    ) -> None:
         self.rank = rank
         if rank is not None:
             self.rank = _validation.positive_integer("rank", rank)
@@ -51,7 +59,13 @@ class LowRankPosterior(posterior_family.PosteriorFamily):
         if seed is not None:
             self.seed = _validation.not_negative_integer("seed", seed)
 
-    def build(self, add_weight, name, loc, unit_axes=(-1,)):
+    def build(
+        self,
+        add_weight: posterior_family.AddWeight,
+        name: str,
+        loc: keras.Variable,
+        unit_axes: tuple[int, ...] = (-1,),
+    ) -> "LowRankWeight":
         size = math.prod(loc.shape)
         rank = self.rank or min(_RANK, size)
         if rank > size:
@@ -74,7 +88,7 @@ class LowRankPosterior(posterior_family.PosteriorFamily):
         )
         return LowRankWeight(name, loc, untransformed_diagonal, factor)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             "rank": self.rank,
             "initial_scale": self.initial_scale,
@@ -93,30 +107,54 @@ class LowRankWeight(variational_weight.VariationalWeight):
 
     family = "low_rank"
 
-    def __init__(self, name, loc, untransformed_diagonal, factor):
+    factor: keras.Variable
+
+    def __init__(
+        self,
+        name: str,
+        loc: keras.Variable,
+        untransformed_diagonal: keras.Variable,
+        factor: keras.Variable,
+    ) -> None:
         super().__init__(name, loc, (untransformed_diagonal, factor))
         self.untransformed_diagonal = untransformed_diagonal
         self.factor = factor
 
     @property
-    def independent_scale(self):
+    def independent_scale(self) -> tf.Tensor:
         return keras.ops.softplus(
             keras.ops.convert_to_tensor(self.untransformed_diagonal)
         )
 
     @property
-    def scale(self):
+    def scale(self) -> tf.Tensor:
         return low_rank.marginal_scale(
             self.independent_scale, keras.ops.convert_to_tensor(self.factor)
         )
 
-    def _initialize_scale(self, scale):
+    def _initialize_scale(self, scale: tf.Tensor) -> None:
         """Sets the independent part; factors keep their ratio to it."""
         ratio = scale / self.independent_scale
         self.factor.assign(ratio * self.factor)
         self.untransformed_diagonal.assign(softplus.inverse(scale))
 
-    def total_correlation(self):
+    def total_correlation(self) -> tf.Tensor:
         return low_rank.total_correlation(
             self.independent_scale, keras.ops.convert_to_tensor(self.factor)
+        )
+
+    def _noise(
+        self, seed: variational_weight.Seed | None
+    ) -> tuple[tf.Tensor, ...]:
+        rank = (self.factor.shape[0],)
+        return (
+            *super()._noise(seed),
+            random_draws.standard_normal(rank, self.loc.dtype, seed),
+        )
+
+    def _deviation(self, noise: tuple[tf.Tensor, ...]) -> tf.Tensor:
+        independent, coefficients = noise
+        factor = keras.ops.convert_to_tensor(self.factor)
+        return super()._deviation((independent,)) + keras.ops.tensordot(
+            coefficients / factor.shape[0] ** 0.5, factor, axes=1
         )

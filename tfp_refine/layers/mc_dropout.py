@@ -1,47 +1,69 @@
 """Dropout that also acts in predictions."""
 
+from collections.abc import Sequence
+
 import keras
+import tensorflow as tf
 
 from tfp_refine import _validation
-from tfp_refine.layers import mean_weights
+from tfp_refine.layers import argument_types
+from tfp_refine.layers import docstrings
 from tfp_refine.layers import random_layer
+from tfp_refine.layers import scopes
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
+@docstrings.compose
 class MCDropout(random_layer.RandomLayer, keras.layers.Dropout):
-    """Dropout in training and in predictions, whose draws differ by it.
+    """Dropout in training and in predictions, which makes them random.
 
-    Networks with it before their layers are variational: their posterior is
-    that each input of a layer is there or not. The prior is a weight decay of
-    the next layer's: `keras.regularizers.L2(0.5 * (1 - rate) / (N * s**2))` of
+    A network with dropout before its layers is variational: in its posterior
+    each input of a layer is present or absent. The prior is a weight decay of
+    the next layer: `keras.regularizers.L2(0.5 * (1 - rate) / (N * s**2))` of
     its kernel divided by `1 - rate`, for the prior `N(0, s**2)` and `N`
     training examples.
 
     Inside `tfp_refine.layers.mean_weights`, and with `sample=False` of
     `tfp_refine.predict`, nothing is dropped.
 
-    Args:
-        rate: Probability of dropping, in [0, 1).
-        noise_shape: As for `keras.layers.Dropout`.
-        seed: Integer that fixes the noise; fresh if `None`.
-        **kwargs: Arguments of `keras.layers.Layer`.
+    {args}
 
     Call arguments:
         inputs: Tensor, `[B, ...]`.
-        training: Of no importance.
+        training: Ignored.
+
+    Raises:
+        ValueError: If `rate` is not in [0, 1).
 
     Reference:
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02142)
     """
 
-    def __init__(self, rate, noise_shape=None, seed=None, **kwargs):
+    def __init__(
+        self,
+        rate: float,
+        noise_shape: Sequence[int | None] | None = None,
+        seed: int | None = None,
+        *,
+        name: str | None = None,
+        dtype: argument_types.DType = None,
+        trainable: bool = True,
+    ) -> None:
         # Before Keras, which makes a generator of its own unless the rate is 0,
         # and locks the layer.
         self.seed_generator = random_layer.SeedGenerator(seed)
-        super().__init__(0.0, noise_shape=noise_shape, **kwargs)
+        super().__init__(
+            0.0,
+            noise_shape=noise_shape,
+            name=name,
+            dtype=dtype,
+            trainable=trainable,
+        )
         if rate != 0:
             self.rate = _validation.proportion("rate", rate, one=False)
         self.seed = seed
 
-    def call(self, inputs, training=None):
-        return super().call(inputs, training=not mean_weights.is_active())
+    def call(
+        self, inputs: tf.Tensor, training: bool | None = None
+    ) -> tf.Tensor:
+        return super().call(inputs, training=not scopes.uses_means())

@@ -1,6 +1,9 @@
 """The mean-field family of weight posteriors."""
 
+from typing import Any
+
 import keras
+import tensorflow as tf
 
 from tfp_refine import _validation
 from tfp_refine.layers import posterior_family
@@ -26,12 +29,18 @@ class MeanFieldPosterior(posterior_family.PosteriorFamily):
         ValueError: If `initial_scale` is not a positive finite number.
     """
 
-    def __init__(self, initial_scale=1e-3):
+    def __init__(self, initial_scale: float = 1e-3) -> None:
         self.initial_scale = _validation.positive(
             "initial_scale", initial_scale
         )
 
-    def build(self, add_weight, name, loc, unit_axes=(-1,)):
+    def build(
+        self,
+        add_weight: posterior_family.AddWeight,
+        name: str,
+        loc: keras.Variable,
+        unit_axes: tuple[int, ...] = (-1,),
+    ) -> "MeanFieldWeight":
         raw = softplus.inverse_of_float(self.initial_scale)
         untransformed_scale = add_weight(
             name=f"{name}_untransformed_scale",
@@ -40,7 +49,7 @@ class MeanFieldPosterior(posterior_family.PosteriorFamily):
         )
         return MeanFieldWeight(name, loc, untransformed_scale)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"initial_scale": self.initial_scale}
 
 
@@ -55,15 +64,20 @@ class MeanFieldWeight(variational_weight.VariationalWeight):
     family = "mean_field"
     has_free_scales = True
 
-    def __init__(self, name, loc, untransformed_scale):
+    def __init__(
+        self,
+        name: str,
+        loc: keras.Variable,
+        untransformed_scale: keras.Variable,
+    ) -> None:
         super().__init__(name, loc, (untransformed_scale,))
         self.untransformed_scale = untransformed_scale
 
     @property
-    def scale(self):
+    def scale(self) -> tf.Tensor:
         return keras.ops.softplus(
             keras.ops.convert_to_tensor(self.untransformed_scale)
         )
 
-    def _assign_scale(self, scale):
+    def _assign_scale(self, scale: tf.Tensor) -> None:
         self.untransformed_scale.assign(softplus.inverse(scale))

@@ -1,63 +1,58 @@
 """Weight posteriors whose means are multiplied by a normalizing flow."""
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
+from typing import TypeAlias
 
 import keras
 import numpy as np
+import tensorflow as tf
 
+from tfp_refine.layers import flow_settings
 from tfp_refine.layers import flow_weights
-from tfp_refine.layers import mean_field_posterior
+from tfp_refine.layers import limited_posterior
 from tfp_refine.layers import noise as random_draws
 from tfp_refine.layers import posterior_family
+from tfp_refine.layers import variational_weight
 from tfp_refine.math import gaussian
 from tfp_refine.math import multiplicative
 
 # Spread of the multipliers' initial means about one, in initial scales.
 _Z_SPREAD = 0.1
-# Draws that their mean is computed from.
+# Number of draws that their mean is computed from.
 _MEAN_DRAWS = 128
 
 
-class FlowSettings(NamedTuple):
-    """What the flows of a multiplicative posterior are like.
-
-    Attributes:
-        flow_length: Steps of the flow of `q(z)`.
-        flow_units: Hidden units of each of them.
-        auxiliary_flow_length: Steps of the flow of `r(z|W)`.
-        auxiliary_flow_units: Hidden units of each of them.
-        masks: "random" or "alternating".
-        z_var_init: Initial variance of the multipliers, before the flow.
-        auxiliary: "log_precision" or "paper".
-    """
-
-    flow_length: int
-    flow_units: int
-    auxiliary_flow_length: int
-    auxiliary_flow_units: int
-    masks: str
-    z_var_init: float
-    auxiliary: str
-
-
 class MultiplicativePosterior(posterior_family.PosteriorFamily):
-    """The posterior of the layers `DenseMNF` and `Conv2DMNF`.
+    """Posterior of the layers `DenseMNF` and `Conv2DMNF`.
 
     Args:
-        settings: `FlowSettings`.
-        initial_scale: Initial standard deviation of the weights given `z`.
+        settings: `FlowSettings`, with `flow_length` above 0.
         z_axis: Axis of the kernel that the multipliers go along.
         seed: Integer seed of the initial values.
     """
 
-    def __init__(self, settings, initial_scale, z_axis, seed=None):
+    def __init__(
+        self,
+        settings: flow_settings.FlowSettings,
+        z_axis: int,
+        seed: int | None = None,
+    ) -> None:
         self._settings = settings
-        self._given_z = mean_field_posterior.MeanFieldPosterior(initial_scale)
+        self._given_z = limited_posterior.LimitedPosterior(
+            settings.initial_scale, settings.max_std
+        )
         self._z_axis = z_axis
         self._seed = seed
 
-    def build(self, add_weight, name, loc, unit_axes=(-1,)):
+    def build(
+        self,
+        add_weight: posterior_family.AddWeight,
+        name: str,
+        loc: keras.Variable,
+        unit_axes: tuple[int, ...] = (-1,),
+    ) -> "MultiplicativeWeight":
         settings = self._settings
         initializers = flow_weights.Initializers(self._seed)
         given_z = self._given_z.build(add_weight, name, loc, unit_axes)
@@ -84,16 +79,18 @@ class MultiplicativePosterior(posterior_family.PosteriorFamily):
             settings.masks,
             initializers,
         )
-        auxiliary_flow = flow_weights.build(
-            add_weight,
-            f"{name}_auxiliary_flow",
-            size,
-            settings.auxiliary_flow_length,
-            settings.auxiliary_flow_units,
-            settings.masks,
-            initializers,
-        )
-        # What the weights say should be no more than the multipliers' noise.
+        auxiliary_flow = None
+        if settings.auxiliary_flow_length:
+            auxiliary_flow = flow_weights.build(
+                add_weight,
+                f"{name}_auxiliary_flow",
+                size,
+                settings.auxiliary_flow_length,
+                settings.auxiliary_flow_units,
+                settings.masks,
+                initializers,
+            )
+        # The statistic should vary no more than the multipliers.
         spread = size**-0.5 * np.array([[1.0], *2 * [[z_scale]]])
         draw = initializers.normal(1.0)
         auxiliary = add_weight(
@@ -103,8 +100,9 @@ class MultiplicativePosterior(posterior_family.PosteriorFamily):
         )
         auxiliary_base = None
         if settings.auxiliary != "paper":
-            # At first r(z|W) is about q(z), and pulls the multipliers nowhere.
-            # Else they turn to noise, and small data sets are not fitted.
+            # Initially r(z|W) is close to q(z), so that it does not pull the
+            # multipliers. Otherwise they turn to noise, and small data sets
+            # are not fitted.
             base = [[1.0], [-2.0 * math.log(z_scale)]]
             auxiliary_base = add_weight(
                 name=f"{name}_auxiliary_base",
@@ -124,8 +122,12 @@ class MultiplicativePosterior(posterior_family.PosteriorFamily):
         )
 
 
+Seed: TypeAlias = variational_weight.Seed
+Flow: TypeAlias = flow_weights.CouplingFlow | flow_weights.PlanarFlow
+
+
 class Base(NamedTuple):
-    """The Gaussian that the flow of `q(z)` starts from.
+    """Gaussian that the flow of `q(z)` starts from.
 
     Attributes:
         loc: `keras.Variable`, `[D]`.
@@ -136,7 +138,7 @@ class Base(NamedTuple):
     log_variance: keras.Variable
 
 
-class MultiplicativeWeight(mean_field_posterior.MeanFieldWeight):
+class MultiplicativeWeight(limited_posterior.LimitedWeight):
     """A weight tensor `W ~ N(z * loc, scale**2)`, with random `z`.
 
     Attributes:
@@ -144,26 +146,31 @@ class MultiplicativeWeight(mean_field_posterior.MeanFieldWeight):
         flow: Flow of `q(z)`.
         auxiliary_flow: Flow of `r(z|W)`, or `None`.
         auxiliary: `keras.Variable`, `c`, `b1` and `b2` of `r(z|W)`, `[3, D]`.
-        auxiliary_base: `keras.Variable`, mean and log precision of `r(z|W)` but
-            for what the weights say, `[2, D]`; or `None`, as in the paper.
+        auxiliary_base: `keras.Variable`, the part of the mean and of the log
+            precision of `r(z|W)` that does not depend on the weights,
+            `[2, D]`; or `None`, as in the paper.
     """
 
     family = "multiplicative_normalizing_flow"
     has_free_scales = False
     is_gaussian = False
-    has_random_kl = True
 
     def __init__(
         self,
-        given_z,
-        base,
-        flow,
-        auxiliary_flow,
-        auxiliary,
-        auxiliary_base,
-        z_axis,
-    ):
-        super().__init__(given_z.name, given_z.loc, given_z.untransformed_scale)
+        given_z: limited_posterior.LimitedWeight,
+        base: Base,
+        flow: Flow,
+        auxiliary_flow: Flow | None,
+        auxiliary: keras.Variable,
+        auxiliary_base: keras.Variable | None,
+        z_axis: int,
+    ) -> None:
+        super().__init__(
+            given_z.name,
+            given_z.loc,
+            given_z.untransformed_scale,
+            given_z.max_std,
+        )
         self.base = base
         self.flow = flow
         self.auxiliary_flow = auxiliary_flow
@@ -178,7 +185,13 @@ class MultiplicativeWeight(mean_field_posterior.MeanFieldWeight):
             *(() if auxiliary_base is None else (auxiliary_base,)),
         )
 
-    def draw_z(self, batch_shape, seed):
+    @property
+    def has_random_kl(self) -> bool:
+        return True
+
+    def draw_z(
+        self, batch_shape: tuple[int | tf.Tensor, ...], seed: Seed | None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Draws multipliers.
 
         Args:
@@ -196,7 +209,7 @@ class MultiplicativeWeight(mean_field_posterior.MeanFieldWeight):
         masks = self.flow.draw_masks(batch_shape, dtype, seed)
         return self.flow(self._base_draw(noise), masks)
 
-    def mean_z(self):
+    def mean_z(self) -> tf.Tensor:
         """Computes the mean of the multipliers, `[D]`.
 
         It has no closed form: this is the average over a fixed set of draws,
@@ -210,35 +223,35 @@ class MultiplicativeWeight(mean_field_posterior.MeanFieldWeight):
         z, _ = self.flow(self._base_draw(noise), masks)
         return keras.ops.mean(z, axis=0)
 
-    def initialize(self, loc, scale):
+    def initialize(self, loc: tf.Tensor, scale: tf.Tensor) -> None:
         """Sets `loc` so that `mean` is the one given; `scale` is given `z`."""
         super().initialize(loc, scale)
         ratio = self._times(keras.ops.reciprocal(self.mean_z()))
         self.loc.assign(ratio)
 
-    def mean(self, dtype):
-        """Returns the posterior mean, but for `mean_z`, cast to `dtype`."""
+    def mean(self, dtype: str) -> tf.Tensor:
+        """Returns the posterior mean by `mean_z`, cast to `dtype`."""
         return keras.ops.cast(self._times(self.mean_z()), dtype)
 
-    def draw_mean(self, seed):
-        """Draws the means that the weights have given multipliers, `[...]`."""
+    def draw_mean(self, seed: Seed) -> tf.Tensor:
+        """Draws the means of the weights given multipliers, `[...]`."""
         z, _ = self.draw_z((), seed)
         return self._times(z)
 
-    def sample(self, seed, dtype):
+    def sample(self, seed: Seed, dtype: str) -> tf.Tensor:
         mean = self.draw_mean(seed)
         deviation = self._deviation(self._noise(seed))
         return keras.ops.cast(mean + deviation, dtype)
 
-    def unit_kl(self, axes):
-        raise ValueError(
-            f"The divergence of '{self.loc.path}' is not a sum over units."
-        )
-
-    def kl(self, loc=None, seed=None, limited=False):
+    def kl(
+        self,
+        loc: tf.Tensor | None = None,
+        seed: Seed | None = None,
+        limited: bool = False,
+    ) -> tf.Tensor:
         """Draws the bound on the KL divergence from the prior, nats.
 
-        Single draws can be negative; it is their mean that bounds.
+        Single draws can be negative; their mean is the bound.
 
         Args:
             loc: As for `VariationalWeight.kl`.
@@ -248,21 +261,32 @@ class MultiplicativeWeight(mean_field_posterior.MeanFieldWeight):
         Returns:
             kl: Scalar.
         """
+        regularizer = self._checked_regularizer()
 
-        def conditional_kl(mean, scale):
-            return self.regularizer(mean, scale, self.prior_weights)
+        def conditional_kl(mean: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
+            return regularizer(mean, scale, self.prior_weights)
 
         return self._draw_bound(conditional_kl, loc, seed, limited)
 
-    def marginal_kl(self, seed=None, limited=False):
-        def conditional_kl(mean, scale):
-            prior = self.regularizer.prior(mean, scale, self.prior_weights)
+    def marginal_kl(
+        self, seed: Seed | None = None, limited: bool = False
+    ) -> tf.Tensor:
+        regularizer = self._checked_regularizer()
+
+        def conditional_kl(mean: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
+            prior = regularizer.prior(mean, scale, self.prior_weights)
             q = gaussian.Gaussian(mean, scale)
             return keras.ops.sum(gaussian.kl_divergence(q, prior))
 
         return self._draw_bound(conditional_kl, None, seed, limited)
 
-    def _draw_bound(self, conditional_kl, loc, seed, limited):
+    def _draw_bound(
+        self,
+        conditional_kl: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+        loc: tf.Tensor | None,
+        seed: Seed | None,
+        limited: bool,
+    ) -> tf.Tensor:
         scale = self.limited_scale if limited else self.scale
         z, log_det = self.draw_z((), seed)
         mean = self._times(z, loc)
@@ -272,7 +296,13 @@ class MultiplicativeWeight(mean_field_posterior.MeanFieldWeight):
         log_r = self._log_r(z, mean, scale, seed)
         return conditional_kl(mean, scale) + log_q - log_r
 
-    def _log_r(self, z, mean, scale, seed):
+    def _log_r(
+        self,
+        z: tf.Tensor,
+        mean: tf.Tensor,
+        scale: tf.Tensor,
+        seed: Seed | None,
+    ) -> tf.Tensor:
         """Computes `log r(z|W)` for weights drawn given `z`."""
         c, b1, b2 = keras.ops.unstack(
             keras.ops.convert_to_tensor(self.auxiliary), axis=0
@@ -305,18 +335,18 @@ class MultiplicativeWeight(mean_field_posterior.MeanFieldWeight):
             base, log_det, loc, log_precision, base_log_precision
         )
 
-    def _base_draw(self, noise):
+    def _base_draw(self, noise: tf.Tensor) -> tf.Tensor:
         loc, log_variance = map(keras.ops.convert_to_tensor, self.base)
         return loc + keras.ops.exp(0.5 * log_variance) * noise
 
-    def _times(self, z, loc=None):
+    def _times(self, z: tf.Tensor, loc: tf.Tensor | None = None) -> tf.Tensor:
         """Multiplies the means by multipliers, `[D]`."""
         loc = keras.ops.convert_to_tensor(self.loc if loc is None else loc)
         shape = [1] * len(loc.shape)
         shape[self._z_axis] = -1
         return keras.ops.reshape(z, shape) * loc
 
-    def _as_rows(self, value):
+    def _as_rows(self, value: tf.Tensor) -> tf.Tensor:
         """Reshapes a tensor of the kernel's shape to `[D, M]`."""
         value = keras.ops.moveaxis(value, self._z_axis, 0)
         return keras.ops.reshape(value, (value.shape[0], -1))

@@ -1,27 +1,32 @@
 """Random draws of the layers, made of fewer random bits.
 
-Random numbers are most of what a small Bayesian layer costs on a CPU.
+Drawing random numbers dominates the cost of a small Bayesian layer on a CPU.
 """
 
 import math
+from collections.abc import Sequence
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 # Below it, the generator's own normals cost less than the steps here.
 _SMALL = 4096
 _BITS = 16
 
 
-def standard_normal(shape, dtype, seed):
+def standard_normal(
+    shape: Sequence[int | tf.Tensor],
+    dtype: str,
+    seed: keras.random.SeedGenerator | int | None,
+) -> tf.Tensor:
     """Draws standard normal numbers, by the Box-Muller transform.
 
     Exact up to the rounding of its uniform numbers, so to 5.6 standard
     deviations in float32, as the normals of TensorFlow are.
 
     Args:
-        shape: Shape of the draws; sizes that are not known may be scalar
-            tensors.
+        shape: Shape of the draws; unknown sizes may be scalar tensors.
         dtype: Floating dtype.
         seed: `keras.random.SeedGenerator`.
 
@@ -48,7 +53,11 @@ def standard_normal(shape, dtype, seed):
     return keras.ops.cast(draws, dtype)
 
 
-def random_signs(shape, dtype, seed):
+def random_signs(
+    shape: Sequence[int | tf.Tensor],
+    dtype: str,
+    seed: keras.random.SeedGenerator | int | None,
+) -> tf.Tensor:
     """Draws -1 or +1 with equal probabilities.
 
     Args:

@@ -1,24 +1,39 @@
-"""The base of all families of weight posteriors."""
+"""Base of all families of weight posteriors."""
+
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+from typing import TypeAlias
 
 import keras
+
+from tfp_refine.layers import variational_weight
+
+AddWeight: TypeAlias = Callable[..., keras.Variable]
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
 class PosteriorFamily:
     """A family of Gaussian posteriors, for `kernel_posterior` and the like.
 
-    It owns no variables: the layer does, one set for each weight tensor. So
+    It owns no variables: each layer does, one set for each weight tensor. So
     one object can serve any number of layers.
     """
 
-    def build(self, add_weight, name, loc, unit_axes=(-1,)):
-        """Creates the variables of one weight tensor, but for its means.
+    def build(
+        self,
+        add_weight: AddWeight,
+        name: str,
+        loc: keras.Variable,
+        unit_axes: tuple[int, ...] = (-1,),
+    ) -> variational_weight.VariationalWeight:
+        """Creates the variables of one weight tensor, except its means.
 
         Args:
             add_weight: The `add_weight` method of the layer that owns them.
             name: "kernel" or "bias", a prefix of their names.
             loc: Variable of the means.
-            unit_axes: Axes of it that count units: the last one, or before.
+            unit_axes: Axes of `loc` that count units, such as the last one.
 
         Returns:
             weight: `VariationalWeight`, without a prior.
@@ -30,11 +45,11 @@ class PosteriorFamily:
             f"{type(self).__name__} must implement `build`"
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Returns the arguments, as a dict."""
         return {}
 
     @classmethod
-    def from_config(cls, config):
-        """Makes the family that a config describes."""
+    def from_config(cls, config: Mapping[str, Any]) -> "PosteriorFamily":
+        """Creates the family that a config describes."""
         return cls(**config)

@@ -1,26 +1,30 @@
-"""What all layers with posteriors share: their KL, and when to sample."""
+"""Base of layers whose weights may have posteriors."""
+
+from collections.abc import Mapping
+from typing import Any
 
 import keras
+import tensorflow as tf
 
 from tfp_refine import regularizers
+from tfp_refine.layers import argument_types
 from tfp_refine.layers import kl_weight
 from tfp_refine.layers import posterior_lookup
 from tfp_refine.layers import random_layer
 from tfp_refine.layers import variational_weight
 
+Weight = variational_weight.VariationalWeight | variational_weight.PointWeight
+
+# Arguments of Keras layers that describe a deterministic kernel only.
+_DETERMINISTIC_ONLY = ("lora_rank", "lora_alpha", "quantization_config")
+
 
 class PosteriorLayer(kl_weight.WeighsKL, random_layer.RandomLayer):
     """Base of layers whose weights may have posteriors.
 
-    A subclass puts its weights, by name, into `_weight_tensors` when it is
-    built.
-
-    Args:
-        num_train_examples: Number of training examples.
-        kl_scale: Factor on the KL divergence.
-        sample: Whether calls draw the weights.
-        seed: Integer seed of the draws.
-        **kwargs: Arguments of `keras.layers.Layer`.
+    It owns the weights' KL divergence. A subclass puts its weights, by name,
+    into `_weight_tensors` when it is built. The arguments are those of the
+    public layers.
     """
 
     # Whether the outputs are computed with draws of the weights themselves.
@@ -28,66 +32,75 @@ class PosteriorLayer(kl_weight.WeighsKL, random_layer.RandomLayer):
 
     def __init__(
         self,
-        num_train_examples=None,
-        kl_scale=1.0,
-        sample=True,
-        seed=None,
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
+        *,
+        activity_regularizer: argument_types.Regularizer = None,
+        num_train_examples: int | None = None,
+        kl_scale: float = 1.0,
+        sample: bool = True,
+        seed: int | None = None,
+        name: str | None = None,
+        dtype: argument_types.DType = None,
+        trainable: bool = True,
+    ) -> None:
+        super().__init__(
+            activity_regularizer=activity_regularizer,
+            name=name,
+            dtype=dtype,
+            trainable=trainable,
+        )
         self.sample = bool(sample)
         self.seed = seed
         self.seed_generator = random_layer.SeedGenerator(seed)
-        self._weight_tensors = {}
-        self._shared_prior_weights = {}
+        self._weight_tensors: dict[str, Weight] = {}
+        self._shared_prior_weights: dict[Any, Any] = {}
         self._kl_weight = kl_weight.KLWeight(kl_scale)
         self._kl_weight.num_train_examples = num_train_examples
 
-    def set_posterior(self, name, regularizer, posterior):
+    def set_posterior(
+        self,
+        name: str,
+        regularizer: argument_types.Regularizer,
+        posterior: argument_types.Posterior,
+    ) -> None:
         """Checks and keeps how a weight tensor is distributed.
 
         Args:
-            name: What the names of its arguments begin with, such as "kernel".
+            name: Prefix of its arguments' names, such as "kernel".
             regularizer: KL regularizer, its name, or `None`.
             posterior: Posterior family, its name, or `None`.
 
         Raises:
-            ValueError: If they are invalid, or do not fit each other.
+            ValueError: If one is invalid, or they cannot be combined.
         """
-        regularizer = regularizers.get(regularizer)
-        posterior = posterior_lookup.get(posterior)
-        setattr(self, f"{name}_regularizer", regularizer)
-        setattr(self, f"{name}_posterior", posterior)
-        if posterior is None or regularizer is None:
+        prior = regularizers.get(regularizer)
+        family = posterior_lookup.get(posterior)
+        setattr(self, f"{name}_regularizer", prior)
+        setattr(self, f"{name}_posterior", family)
+        if family is None or prior is None:
             return
-        if not regularizers.is_kl(regularizer):
+        if not regularizers.is_kl(prior):
             raise ValueError(
                 f"`{name}_regularizer` must be a KL regularizer (or None) for "
                 f"a {name} with a posterior. To train a point estimate with a "
                 f"Keras regularizer, set {name}_posterior=None, in a layer "
                 "that has this argument. "
-                f"Received: {name}_regularizer={regularizer}"
+                f"Received: {name}_regularizer={prior}"
             )
-        if regularizer.needs_draw and not self.draws_weights:
+        if prior.needs_draw and not self.draws_weights:
             raise ValueError(
                 f"`{self.regularizer_argument(name)}` "
-                f"{type(regularizer).__name__} is "
-                "estimated from the draw of the weights that the outputs are "
-                f"computed with, and {type(self).__name__} computes them with "
-                "none: use a `...Reparameterization` layer."
+                f"{type(prior).__name__} is estimated from the draw of "
+                "the weights that the outputs are computed with. "
+                f"{type(self).__name__} draws no weights: use a "
+                "`...Reparameterization` layer."
             )
 
-    def regularizer_argument(self, name):
+    def regularizer_argument(self, name: str) -> str:
         """Returns the name of the argument for the kernel or the bias."""
         return f"{name}_regularizer"
 
-    def keep_weight(self, name, weight):
-        """Keeps a weight tensor, and counts its KL divergence from now on.
-
-        Args:
-            name: Its name.
-            weight: `VariationalWeight` or `PointWeight`.
-        """
+    def keep_weight(self, name: str, weight: Weight) -> None:
+        """Keeps a weight tensor, and adds its KL divergence to the losses."""
         self._weight_tensors[name] = weight
         if isinstance(weight, variational_weight.VariationalWeight):
             self._kl_weight.build(
@@ -95,14 +108,13 @@ class PosteriorLayer(kl_weight.WeighsKL, random_layer.RandomLayer):
             )
             self._attach_kl(weight)
 
-    def set_prior(self, weight, regularizer, fan_in):
-        """Gives a weight tensor its prior.
-
-        Args:
-            weight: `VariationalWeight`.
-            regularizer: `KLRegularizer`.
-            fan_in: Number of inputs of a unit.
-        """
+    def set_prior(
+        self,
+        weight: variational_weight.VariationalWeight,
+        regularizer: regularizers.KLRegularizer,
+        fan_in: int,
+    ) -> None:
+        """Gives a weight tensor its prior, for units of `fan_in` inputs."""
         regularizer = regularizer.for_fan_in(fan_in)
         site = regularizers.PriorSite(
             weight.name,
@@ -112,14 +124,16 @@ class PosteriorLayer(kl_weight.WeighsKL, random_layer.RandomLayer):
         )
         weight.set_prior(regularizer, regularizer.prior_weights(site))
 
-    def add_full_precision_weight(self, **kwargs):
-        """Creates a variable that is never cast to half precision."""
+    def add_full_precision_weight(self, **arguments: Any) -> keras.Variable:
+        """Calls `add_weight` for a variable that is never cast to half."""
         # A KL divergence summed in half precision overflows.
-        return self.add_weight(autocast=False, **kwargs)
+        return self.add_weight(autocast=False, **arguments)
 
     @property
-    def variational_weights(self):
-        """List of the layer's `VariationalWeight`s; empty before `build`."""
+    def variational_weights(
+        self,
+    ) -> list[variational_weight.VariationalWeight]:
+        """The layer's weights with posteriors; empty before `build`."""
         return [
             weight
             for weight in self._weight_tensors.values()
@@ -127,13 +141,13 @@ class PosteriorLayer(kl_weight.WeighsKL, random_layer.RandomLayer):
         ]
 
     @property
-    def weight_tensors(self):
-        """List of these and of the `PointWeight`s; empty before `build`."""
+    def weight_tensors(self) -> list[Weight]:
+        """These and the `PointWeight`s; empty before `build`."""
         return list(self._weight_tensors.values())
 
     # KL divergence.
 
-    def attach_kl(self):
+    def attach_kl(self) -> None:
         """Hangs the KL divergence of each weight on a variable.
 
         In each call, as `trainable` may have changed.
@@ -141,13 +155,14 @@ class PosteriorLayer(kl_weight.WeighsKL, random_layer.RandomLayer):
         for weight in self.variational_weights:
             self._attach_kl(weight)
 
-    def _attach_kl(self, weight):
+    def _attach_kl(self, weight: variational_weight.VariationalWeight) -> None:
         """Hangs the KL on a variable, as that variable's regularizer.
 
         Keras evaluates the regularizer of a trainable variable once a step,
         however often the layer is called, with the value of the variable that
         is current there. So the KL is counted once, also for shared layers. It
-        hangs on the mean or, when the mean is frozen, on what the scale is of.
+        hangs on the mean or, when the mean is frozen, on a variable of the
+        scale.
         """
         if weight.regularizer is None:
             return
@@ -162,17 +177,21 @@ class PosteriorLayer(kl_weight.WeighsKL, random_layer.RandomLayer):
                 variable.regularizer = lambda _: self._scaled_kl(weight, None)
                 return
 
-    def _scaled_kl(self, weight, loc):
+    def _scaled_kl(
+        self,
+        weight: variational_weight.VariationalWeight,
+        loc: tf.Tensor | None,
+    ) -> tf.Tensor:
         kl = weight.kl(loc, self.seed_generator)
         return self._kl_weight.apply(kl, self.name)
 
     # Configuration.
 
-    def posterior_config(self, *names):
-        """Returns the configuration of how weight tensors are distributed.
+    def posterior_config(self, *names: str) -> dict[str, Any]:
+        """Returns the configuration of weight tensors' priors and posteriors.
 
         Args:
-            *names: What the names of their arguments begin with.
+            *names: Prefixes of their arguments' names.
 
         Returns:
             config: Dict.
@@ -188,17 +207,43 @@ class PosteriorLayer(kl_weight.WeighsKL, random_layer.RandomLayer):
             )
         return config
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
+            "activity_regularizer": keras.saving.serialize_keras_object(
+                self.activity_regularizer
+            ),
             "num_train_examples": self.num_train_examples,
             "kl_scale": self._kl_weight.initial_kl_scale,
             "sample": self.sample,
             "seed": self.seed,
         }
 
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> "PosteriorLayer":
+        """Creates a layer from its configuration, or a Keras layer's.
 
-def _serialize_shared(regularizer):
+        Args:
+            config: Returned by `get_config` of a layer of this class, or of the
+                Keras layer that it stands for.
+
+        Returns:
+            layer: New layer.
+
+        Raises:
+            ValueError: If the Keras layer is quantized or has adapters.
+        """
+        config = dict(config)
+        for name in _DETERMINISTIC_ONLY:
+            if config.pop(name, None) is not None:
+                raise ValueError(
+                    f"`{name}` needs a deterministic kernel; {cls.__name__} "
+                    "does not support it."
+                )
+        return super().from_config(config)
+
+
+def _serialize_shared(regularizer: Any) -> Any:
     """Serializes an object that layers may share, as a file keeps it shared.
 
     Keras notices at the second time that an object is shared, and then may have

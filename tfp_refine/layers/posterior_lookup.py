@@ -2,13 +2,14 @@
 
 import keras
 
+from tfp_refine.layers import argument_types
 from tfp_refine.layers import fixed_variance_posterior
 from tfp_refine.layers import k_tied_posterior
 from tfp_refine.layers import low_rank_posterior
 from tfp_refine.layers import mean_field_posterior
 from tfp_refine.layers import posterior_family
 
-_BY_NAME = {
+_BY_NAME: dict[str, type[posterior_family.PosteriorFamily]] = {
     "fixed_variance": fixed_variance_posterior.FixedVariancePosterior,
     "k_tied": k_tied_posterior.KTiedPosterior,
     "low_rank": low_rank_posterior.LowRankPosterior,
@@ -16,7 +17,9 @@ _BY_NAME = {
 }
 
 
-def get(identifier):
+def get(
+    identifier: argument_types.Posterior,
+) -> posterior_family.PosteriorFamily | None:
     """Retrieves a posterior family from a name, a config or an object.
 
     Args:

@@ -1,26 +1,30 @@
-"""What a variational layer tells of units that the data do not need."""
+"""Units of a variational layer that the data do not need."""
 
+import keras
 import numpy as np
+import tensorflow as tf
 
-# What stands for no noise at all.
+from tfp_refine.layers import variational_weight
+
+# Stands for a scale of zero.
 _TINY = 1e-8
 
 
-class PrunableUnits:
-    """Mixed into layers with a kernel and perhaps a bias.
+class PrunableUnits(keras.layers.Layer):
+    """Base of layers with a kernel and perhaps a bias, whose units can go.
 
     A unit is an output of a dense layer, or an output channel of a convolution.
     `unit_axes` are the axes of the kernel that count them.
     """
 
-    unit_axes = (-1,)
+    unit_axes: tuple[int, ...] = (-1,)
 
-    def unit_kl(self):
+    def unit_kl(self) -> np.ndarray:
         """Computes the KL divergence of each unit's weights from their prior.
 
-        Of the kernel and the bias; of the marginals, if weights are correlated.
-        Collapsed divergences do not vanish where the posterior is the prior:
-        compare units with each other.
+        The sum over kernel and bias; that of the marginals, if weights are
+        correlated. Collapsed divergences do not vanish where the posterior is
+        the prior: compare units with each other.
 
         Returns:
             kl: Nats, `numpy` array `[units]`.
@@ -38,17 +42,16 @@ class PrunableUnits:
         ]
         if kernel.regularizer is None:
             raise ValueError(f"The kernel of '{self.name}' has no prior.")
-        return sum(
-            np.ravel(np.asarray(weight.unit_kl(axes)))
-            for weight, axes in weights
+        return np.sum(
+            [np.ravel(_unit_kl(weight, axes)) for weight, axes in weights],
+            axis=0,
         )
 
-    def unit_signal_to_noise(self):
+    def unit_signal_to_noise(self) -> np.ndarray:
         """Computes each unit's ratio of means to standard deviations.
 
         The root mean square of `loc / scale` over the incoming weights. The
-        bias does not count: that of a unit that is not needed may move, to
-        silence it.
+        bias does not count: the bias of a useless unit may move, to silence it.
 
         Returns:
             signal_to_noise: `numpy` array `[units]`.
@@ -63,11 +66,11 @@ class PrunableUnits:
         others = tuple(axis for axis in range(ratio.ndim) if axis not in units)
         return np.ravel(np.sqrt(np.mean(np.square(ratio), axis=others)))
 
-    def pruned_units(self, threshold=0.25):
-        """Tells which units are mostly noise: the data do not need them.
+    def pruned_units(self, threshold: float = 0.25) -> np.ndarray:
+        """Finds units that are mostly noise, which the data do not need.
 
         Args:
-            threshold: Least signal-to-noise ratio of a unit that is needed.
+            threshold: Smallest signal-to-noise ratio of a useful unit.
                 Defaults to `0.25`.
 
         Returns:
@@ -78,13 +81,14 @@ class PrunableUnits:
         """
         return self.unit_signal_to_noise() < threshold
 
-    def remove_units(self, units):
+    def remove_units(self, units: np.ndarray) -> None:
         """Sets the incoming weights and the biases of units to zero.
 
-        With an activation that keeps zero, as ReLU, their outputs are zero.
+        With an activation that maps zero to zero, such as ReLU, their outputs
+        are zero.
 
         Args:
-            units: Booleans, `[units]`: which to remove.
+            units: Booleans, `[units]`: whether to remove each.
 
         Raises:
             ValueError: If there is not one boolean for each unit, or the
@@ -113,7 +117,7 @@ class PrunableUnits:
         ):
             self.bias.assign(np.where(units, 0.0, self.bias))
 
-    def _kernel_with_posterior(self):
+    def _kernel_with_posterior(self) -> variational_weight.VariationalWeight:
         for weight in self.variational_weights:
             if weight.name == "kernel" and weight.is_gaussian:
                 return weight
@@ -121,3 +125,23 @@ class PrunableUnits:
             f"The layer '{self.name}' must be built, and its kernel have a "
             "Gaussian posterior."
         )
+
+
+def _unit_kl(
+    weight: variational_weight.VariationalWeight, axes: tuple[int, ...]
+) -> tf.Tensor:
+    """Computes the KL divergence of each unit's weights, nats.
+
+    Args:
+        weight: Weight tensor with a prior, `[...]`.
+        axes: Its axes that count units.
+
+    Returns:
+        kl: Of the marginals from their priors, summed over other axes.
+    """
+    kl = weight.elementwise_kl()
+    rank = len(kl.shape)
+    units = {axis % rank for axis in axes}
+    return keras.ops.sum(
+        kl, axis=tuple(axis for axis in range(rank) if axis not in units)
+    )

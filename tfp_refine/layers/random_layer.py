@@ -1,5 +1,7 @@
 """Randomness of layers: different on each replica, and saved with them."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -10,13 +12,13 @@ _STATE = "seed_generator_state"
 class SeedGenerator(keras.random.SeedGenerator):
     """Seeds that differ between the replicas of a `tf.distribute.Strategy`.
 
-    Replicas have the same state, as they make the same calls. So seeds of Keras
-    are the same on all of them, and two replicas draw the same noise for their
-    halves of a batch. Here the number of the replica is folded in. Without
-    replicas seeds are those of Keras.
+    Replicas make the same calls, so they have the same state. Seeds of Keras
+    are therefore the same on all of them, and two replicas draw the same noise
+    for their halves of a batch. This generator folds in the replica's number.
+    Without replicas its seeds are those of Keras.
     """
 
-    def next(self, ordered=True):
+    def next(self, ordered: bool = True) -> tf.Tensor:
         seed = super().next(ordered)
         replica = tf.distribute.get_replica_context()
         if replica is None or replica.num_replicas_in_sync == 1:
@@ -27,17 +29,19 @@ class SeedGenerator(keras.random.SeedGenerator):
 
 
 class RandomLayer(keras.layers.Layer):
-    """Base of layers that draw; files keep where in their draws they are.
+    """Base of layers that draw; files keep the state of their generators.
 
     A subclass has a `seed_generator`. Files written before its state was kept
     can be read, and leave it as it is.
     """
 
-    def save_own_variables(self, store):
+    seed_generator: SeedGenerator
+
+    def save_own_variables(self, store: Any) -> None:
         super().save_own_variables(store)
         store[_STATE] = np.array(self.seed_generator.state)
 
-    def load_own_variables(self, store):
+    def load_own_variables(self, store: Any) -> None:
         values = {name: store[name] for name in store.keys()}  # noqa: SIM118
         state = values.pop(_STATE, None)
         super().load_own_variables(values)

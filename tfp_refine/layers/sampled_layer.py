@@ -1,44 +1,59 @@
-"""Layers of Keras that are called with a draw of all their weights."""
+"""Keras layers that are called with a draw of all their weights."""
 
 import contextlib
 import functools
+from collections.abc import Iterator
+from collections.abc import Mapping
+from typing import Any
 
 import keras
+import tensorflow as tf
 
-from tfp_refine import _validation
-from tfp_refine import regularizers
-from tfp_refine.layers import mean_weights
+from tfp_refine import regularizers as regularizers_lib
+from tfp_refine.layers import argument_types
+from tfp_refine.layers import docstrings
 from tfp_refine.layers import posterior_layer
+from tfp_refine.layers import scopes
 from tfp_refine.layers import variational_weight
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
+@docstrings.compose
 class SampledLayer(posterior_layer.PosteriorLayer):
-    """Base of layers that draw their weights, and then do what Keras does.
+    """Base of layers that draw the weights of a Keras layer for each call.
 
     A subclass names its deterministic twin, `keras_layer`, whose variables are
-    the posteriors' means, and in `parts` the beginnings of the names of their
-    arguments, with the names of the variables. `sizes` are the names of the
-    first arguments, which are positive integers.
+    the posteriors' means. `parts` are the prefixes of the names of arguments,
+    with the names of the twin's variables.
+
+    {args}
+
+    Call arguments:
+        inputs: Tensor, as for the twin.
+        sample: Overrides the layer's own `sample` if not `None`.
+
+    Raises:
+        ValueError: If an argument is invalid.
     """
 
     draws_weights = True
-    keras_layer = None
-    parts = ()
-    sizes = ()
+    keras_layer: type[keras.layers.Layer]
+    parts: tuple[tuple[str, str], ...] = ()
 
     def __init__(
         self,
-        *args,
-        num_train_examples=None,
-        kl_scale=1.0,
-        sample=True,
-        seed=None,
-        name=None,
-        dtype=None,
-        trainable=True,
-        **kwargs,
-    ):
+        twin_arguments: Mapping[str, Any],
+        *,
+        regularizers: Mapping[str, argument_types.Regularizer],
+        posteriors: Mapping[str, argument_types.Posterior],
+        num_train_examples: int | None = None,
+        kl_scale: float = 1.0,
+        sample: bool = True,
+        seed: int | None = None,
+        name: str | None = None,
+        dtype: argument_types.DType = None,
+        trainable: bool = True,
+    ) -> None:
         super().__init__(
             num_train_examples=num_train_examples,
             kl_scale=kl_scale,
@@ -48,43 +63,37 @@ class SampledLayer(posterior_layer.PosteriorLayer):
             dtype=dtype,
             trainable=trainable,
         )
-        given = dict(zip(self.sizes, args, strict=False)) | kwargs
-        for size in self.sizes:
-            if size in given:
-                _validation.positive_integer(size, given[size])
+        of_points = {}
         for part, _ in self.parts:
-            argument = f"{part}_regularizer"
-            self.set_posterior(
-                part,
-                kwargs.pop(argument, "gaussian_kl"),
-                kwargs.pop(f"{part}_posterior", "mean_field"),
-            )
-            regularizer = getattr(self, argument)
-            if not regularizers.is_kl(regularizer):  # of a point estimate
-                kwargs[argument] = regularizer
+            self.set_posterior(part, regularizers[part], posteriors[part])
+            regularizer = getattr(self, f"{part}_regularizer")
+            if not regularizers_lib.is_kl(regularizer):
+                of_points[f"{part}_regularizer"] = regularizer
         self.layer = self.keras_layer(
-            *args,
+            **twin_arguments,
+            **of_points,
             name="deterministic",
             dtype=self.dtype_policy,
             trainable=trainable,
-            **kwargs,
         )
         self.supports_masking = self.layer.supports_masking
         self.input_spec = self.layer.input_spec
 
-    def owner(self):
+    def owner(self) -> keras.layers.Layer:
         """Returns the layer that has the variables."""
         return self.layer
 
-    def fan_in(self, part):
+    def fan_in(self, part: str) -> int:
         """Returns the number of inputs of a unit, for the scale of priors."""
         raise NotImplementedError(
             f"{type(self).__name__} must implement `fan_in`"
         )
 
-    def build(self, input_shape):
+    def build(self, input_shape: argument_types.Shape) -> None:
         owner = self.owner()
-        # As of all posteriors: full precision, cast where it is used.
+        # Means have full precision, as those of all posteriors, and are cast
+        # where they are used. (`stateless_call` would cast draws to the dtype
+        # of the variables, and leave them there, as these are not autocast.)
         owner.__dict__["add_weight"] = functools.partial(
             owner.add_weight, autocast=False
         )
@@ -93,33 +102,40 @@ class SampledLayer(posterior_layer.PosteriorLayer):
         finally:
             del owner.__dict__["add_weight"]
         for part, variable_name in self.parts:
-            loc = getattr(self.owner(), variable_name)
-            if loc is None:  # as a bias may be
-                continue
-            name = variable_name.removeprefix("_")
-            posterior = getattr(self, f"{part}_posterior")
-            regularizer = getattr(self, f"{part}_regularizer")
-            if posterior is None:
-                self.keep_weight(
-                    name, variational_weight.PointWeight(name, loc)
+            loc = getattr(owner, variable_name)
+            if loc is not None:  # as a bias may be
+                self._add_weight_tensor(
+                    part, variable_name.removeprefix("_"), loc
                 )
-                continue
-            weight = posterior.build(
-                self.add_full_precision_weight, name, loc, (-1,)
-            )
-            if regularizer is not None:
-                self.set_prior(weight, regularizer, self.fan_in(part))
-            self.keep_weight(name, weight)
 
-    def call(self, inputs, sample=None, **kwargs):
+    def _add_weight_tensor(
+        self, part: str, name: str, loc: keras.Variable
+    ) -> None:
+        posterior = getattr(self, f"{part}_posterior")
+        regularizer = getattr(self, f"{part}_regularizer")
+        if posterior is None:
+            self.keep_weight(name, variational_weight.PointWeight(name, loc))
+            return
+        weight = posterior.build(
+            self.add_full_precision_weight, name, loc, (-1,)
+        )
+        if regularizer is not None:
+            self.set_prior(weight, regularizer, self.fan_in(part))
+        self.keep_weight(name, weight)
+
+    def call(self, inputs: tf.Tensor, sample: bool | None = None) -> tf.Tensor:
+        return self._call(inputs, sample)
+
+    def _call(
+        self, inputs: tf.Tensor, sample: bool | None, **arguments: Any
+    ) -> Any:
+        """Calls the twin with a draw of the weights, or with the means."""
         self.attach_kl()
-        if sample is None:
-            sample = self.sample and not mean_weights.is_active()
-        with self._in_place(sample):
-            return self.layer(inputs, **kwargs)
+        with self._in_place(scopes.is_sampling(sample, self.sample)):
+            return self.layer(inputs, **arguments)
 
     @contextlib.contextmanager
-    def _in_place(self, sample):
+    def _in_place(self, sample: bool) -> Iterator[None]:
         """Puts draws, or the means, in the places of the variables."""
         owner, variables = self.owner(), {}
         names = {name.removeprefix("_"): name for _, name in self.parts}
@@ -138,13 +154,18 @@ class SampledLayer(posterior_layer.PosteriorLayer):
             for name, variable in variables.items():
                 object.__setattr__(owner, name, variable)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: argument_types.Shape) -> Any:
         return self.layer.compute_output_shape(input_shape)
 
-    def compute_mask(self, inputs, previous_mask=None):
+    def compute_mask(
+        self, inputs: tf.Tensor, previous_mask: tf.Tensor | None = None
+    ) -> tf.Tensor | None:
         return self.layer.compute_mask(inputs, previous_mask)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
+        own = super().get_config()
+        # The twin regularizes the activity.
+        del own["activity_regularizer"]
         prefixes = [part for part, _ in self.parts]
-        config = self.layer.get_config() | super().get_config()
+        config = self.layer.get_config() | own
         return config | self.posterior_config(*prefixes)

@@ -1,65 +1,77 @@
-"""What all variational layers share: weights, their KL, and when to sample."""
+"""Base of layers that apply a random linear map."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import keras
+import tensorflow as tf
 
 from tfp_refine import regularizers
+from tfp_refine.layers import argument_types
+from tfp_refine.layers import docstrings
 from tfp_refine.layers import linear_map
-from tfp_refine.layers import mean_weights
-from tfp_refine.layers import observed_inputs
+from tfp_refine.layers import posterior_family
 from tfp_refine.layers import posterior_layer
 from tfp_refine.layers import pruning
+from tfp_refine.layers import scopes
 from tfp_refine.layers import variational_weight
-
-# Arguments of Keras' layers that describe a deterministic kernel only.
-_DETERMINISTIC_ONLY = ("lora_rank", "lora_alpha", "quantization_config")
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
+@docstrings.compose
 class VariationalLayer(
     linear_map.LinearMap, pruning.PrunableUnits, posterior_layer.PosteriorLayer
 ):
     """Base of layers that apply a random linear map, a bias, an activation.
 
-    A subclass names the map (`apply_kernel`: a product, a convolution), and
+    A subclass defines the map (`apply_kernel`: a product, a convolution), and
     creates its weights in `build` through `add_variational_weight`. A class of
-    `estimators` says how its random outputs are drawn. The arguments are those
-    of the public layers.
+    `estimators` defines how its random outputs are drawn.
+
+    {args}
+
+    {call_arguments}
+
+    {errors}
     """
+
+    @property
+    def channel_axis(self) -> int:
+        """Axis of the channels, of inputs and of outputs."""
+        return -1
 
     def __init__(
         self,
-        activation=None,
-        use_bias=True,
-        kernel_initializer="glorot_uniform",
-        bias_initializer="zeros",
-        kernel_regularizer="gaussian_kl",
-        bias_regularizer="gaussian_kl",
-        activity_regularizer=None,
-        kernel_constraint=None,
-        bias_constraint=None,
-        kernel_posterior="mean_field",
-        bias_posterior="mean_field",
-        num_train_examples=None,
-        kl_scale=1.0,
-        sample=True,
-        seed=None,
-        **kwargs,
-    ):
-        for name in _DETERMINISTIC_ONLY:
-            if kwargs.pop(name, None) is not None:
-                raise ValueError(
-                    f"`{name}` needs a deterministic kernel; "
-                    f"{type(self).__name__} does not support it."
-                )
+        *,
+        activation: argument_types.Activation = None,
+        use_bias: bool = True,
+        kernel_initializer: argument_types.Initializer = "glorot_uniform",
+        bias_initializer: argument_types.Initializer = "zeros",
+        kernel_regularizer: argument_types.Regularizer = "gaussian_kl",
+        bias_regularizer: argument_types.Regularizer = "gaussian_kl",
+        activity_regularizer: argument_types.Regularizer = None,
+        kernel_constraint: argument_types.Constraint = None,
+        bias_constraint: argument_types.Constraint = None,
+        kernel_posterior: argument_types.Posterior = "mean_field",
+        bias_posterior: argument_types.Posterior = "mean_field",
+        num_train_examples: int | None = None,
+        kl_scale: float = 1.0,
+        sample: bool = True,
+        seed: int | None = None,
+        name: str | None = None,
+        dtype: argument_types.DType = None,
+        trainable: bool = True,
+    ) -> None:
         super().__init__(
+            activity_regularizer=activity_regularizer,
             num_train_examples=num_train_examples,
             kl_scale=kl_scale,
             sample=sample,
             seed=seed,
-            activity_regularizer=activity_regularizer,
-            **kwargs,
+            name=name,
+            dtype=dtype,
+            trainable=trainable,
         )
         self.activation = keras.activations.get(activation)
         self.use_bias = use_bias
@@ -68,14 +80,17 @@ class VariationalLayer(
         self.kernel_constraint = keras.constraints.get(kernel_constraint)
         self.bias_constraint = keras.constraints.get(bias_constraint)
         self.supports_masking = True
-        self._fan_in = None
         self.set_posterior("kernel", kernel_regularizer, kernel_posterior)
         self.set_posterior("bias", bias_regularizer, bias_posterior)
 
     # Weights.
 
-    def add_variational_weight(self, name, shape):
-        """Creates the kernel or the bias as this layer's arguments say.
+    def add_variational_weight(
+        self, name: str, shape: tuple[int, ...]
+    ) -> posterior_layer.Weight:
+        """Creates the kernel or the bias, as this layer's arguments say.
+
+        The bias comes after the kernel, whose fan-in it shares.
 
         Args:
             name: "kernel" or "bias".
@@ -85,6 +100,8 @@ class VariationalLayer(
             weight: `VariationalWeight`, or `PointWeight` if it has no
                 posterior.
         """
+        if name == "kernel":
+            self._fan_in = self.fan_in(shape)
         regularizer = getattr(self, f"{name}_regularizer")
         posterior = getattr(self, f"{name}_posterior")
         arguments = {
@@ -92,17 +109,12 @@ class VariationalLayer(
             "initializer": getattr(self, f"{name}_initializer"),
             "constraint": getattr(self, f"{name}_constraint"),
         }
-        if name == "kernel":
-            self._fan_in = self.fan_in(shape)
+        weight: posterior_layer.Weight
         if posterior is None:
             is_kl = regularizers.is_kl(regularizer)
+            arguments["regularizer"] = None if is_kl else regularizer
             weight = variational_weight.PointWeight(
-                name,
-                self.add_weight(
-                    name=name,
-                    regularizer=None if is_kl else regularizer,
-                    **arguments,
-                ),
+                name, self.add_weight(name=name, **arguments)
             )
         else:
             weight = self._add_posterior(name, posterior, arguments)
@@ -111,13 +123,18 @@ class VariationalLayer(
         self.keep_weight(name, weight)
         return weight
 
-    def _add_posterior(self, name, posterior, arguments):
+    def _add_posterior(
+        self,
+        name: str,
+        posterior: posterior_family.PosteriorFamily,
+        arguments: dict[str, Any],
+    ) -> variational_weight.VariationalWeight:
         add_weight = self.add_full_precision_weight
         loc = add_weight(name=f"{name}_loc", **arguments)
         axes = self.unit_axes if name == "kernel" else (-1,)
         return posterior.build(add_weight, name, loc, axes)
 
-    def fan_in(self, kernel_shape):
+    def fan_in(self, kernel_shape: tuple[int, ...]) -> int:
         """Returns the number of inputs of a unit, for the scale of priors.
 
         Args:
@@ -129,41 +146,30 @@ class VariationalLayer(
         return math.prod(kernel_shape[:-1])
 
     @property
-    def kernel(self):
+    def kernel(self) -> keras.Variable:
         """Variable of the kernel's mean, as `keras.layers.Dense.kernel`."""
         return self._weight_tensors["kernel"].loc
 
     @property
-    def bias(self):
+    def bias(self) -> keras.Variable | None:
         """Variable of the bias' mean, or `None` without a bias."""
         return self._weight_tensors["bias"].loc if self.use_bias else None
 
     # Forward pass.
 
-    def apply_kernel(self, inputs, kernel):
+    def apply_kernel(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
         """Applies the layer's linear map with the given kernel."""
         raise NotImplementedError(
             f"{type(self).__name__} must implement `apply_kernel`"
         )
 
-    def call(self, inputs, sample=None):
-        return self._call(inputs, sample, self.sample_outputs)
-
-    def _call(self, inputs, sample, sample_outputs):
-        """Calls the layer; `sample_outputs` computes random outputs."""
-        self.attach_kl()
-        if sample is None:
-            sample = self.sample and not mean_weights.is_active()
-        inputs = keras.ops.cast(inputs, self.compute_dtype)
-        observed_inputs.notify(self, inputs)
-        outputs = (
-            sample_outputs(inputs) if sample else self.mean_outputs(inputs)
+    def sample_outputs(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Draws the pre-activations; see `estimators`."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must implement `sample_outputs`"
         )
-        if self.activation is not None:
-            outputs = self.activation(outputs)
-        return outputs
 
-    def mean_outputs(self, inputs):
+    def mean_outputs(self, inputs: tf.Tensor) -> tf.Tensor:
         """Computes the pre-activations at the posterior means."""
         kernel = self._weight_tensors["kernel"].mean(self.compute_dtype)
         outputs = self.apply_kernel(inputs, kernel)
@@ -172,13 +178,34 @@ class VariationalLayer(
             outputs = outputs + self.broadcast_bias(bias)
         return outputs
 
-    def broadcast_bias(self, bias):
+    def broadcast_bias(self, bias: tf.Tensor) -> tf.Tensor:
         """Reshapes the bias so that it can be added to the outputs."""
         return bias
 
+    def call(self, inputs: tf.Tensor, sample: bool | None = None) -> tf.Tensor:
+        return self._call(inputs, sample, self.sample_outputs)
+
+    def _call(
+        self,
+        inputs: tf.Tensor,
+        sample: bool | None,
+        sample_outputs: Callable[[tf.Tensor], tf.Tensor],
+    ) -> tf.Tensor:
+        """Calls the layer; `sample_outputs` computes random outputs."""
+        self.attach_kl()
+        inputs = keras.ops.cast(inputs, self.compute_dtype)
+        scopes.notify(self, inputs)
+        if scopes.is_sampling(sample, self.sample):
+            outputs = sample_outputs(inputs)
+        else:
+            outputs = self.mean_outputs(inputs)
+        if self.activation is not None:
+            outputs = self.activation(outputs)
+        return outputs
+
     # Configuration.
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
         return {
             **super().get_config(),
@@ -186,7 +213,6 @@ class VariationalLayer(
             "use_bias": self.use_bias,
             "kernel_initializer": serialize(self.kernel_initializer),
             "bias_initializer": serialize(self.bias_initializer),
-            "activity_regularizer": serialize(self.activity_regularizer),
             "kernel_constraint": serialize(self.kernel_constraint),
             "bias_constraint": serialize(self.bias_constraint),
             **self.posterior_config("kernel", "bias"),

@@ -1,135 +1,129 @@
 """Weight tensors of a variational layer, with or without a posterior."""
 
+from typing import TypeAlias
+
 import keras
 import tensorflow as tf
 
+from tfp_refine import regularizers
+from tfp_refine.layers import forward_noise
 from tfp_refine.layers import noise as random_draws
 from tfp_refine.math import gaussian
+
+Seed: TypeAlias = keras.random.SeedGenerator
 
 
 class PointWeight:
     """A weight tensor that is a point estimate: an ordinary Keras weight.
 
-    It answers what `VariationalWeight` answers, with no randomness.
+    It has the methods of `VariationalWeight` that a forward pass needs.
 
     Attributes:
         name: "kernel" or "bias".
         loc: The `keras.Variable`.
-        factor: `None`: there is nothing to be correlated.
+        factor: `None`, as there are no correlations.
     """
 
     factor = None
 
-    def __init__(self, name, loc):
+    def __init__(self, name: str, loc: keras.Variable) -> None:
         self.name = name
         self.loc = loc
 
-    def mean(self, dtype):
+    def mean(self, dtype: str) -> tf.Tensor:
         """Returns the weight, cast to `dtype`."""
         return keras.ops.cast(keras.ops.convert_to_tensor(self.loc), dtype)
 
-    def sample(self, seed, dtype):
-        """Returns the weight, cast to `dtype`: there is nothing to draw."""
+    def variance(self, dtype: str) -> None:
+        """Returns `None`, as there is no variance."""
+
+    def sample(self, seed: Seed, dtype: str) -> tf.Tensor:
+        """Returns the weight, cast to `dtype`."""
         return self.mean(dtype)
 
-    def perturbation(self, seed, dtype):
-        """Returns `None`: a point estimate has no noise about its mean."""
-
-    def variance(self, dtype):
-        """Returns `None`: a point estimate has no variance."""
+    def perturbation(self, seed: Seed, dtype: str) -> None:
+        """Returns `None`, as there is no noise about the mean."""
 
 
 class VariationalWeight:
     """A weight tensor with a Gaussian posterior.
 
-    This is all that refinement, initialization and conversion know of a layer:
-    they find it in the layer's `variational_weights`. Subclasses, one for each
-    posterior family, say what `scale` is; one with correlations has a `factor`.
-    `w = loc + independent_scale * e + K**-0.5 sum_k z_k factor_k`, with `e` and
-    the `K` numbers `z_k` standard normal.
+    Refinement, initialization and conversion find these objects in a layer's
+    `variational_weights`, and know no more of the layer. A subclass, one for
+    each posterior family, defines `scale`; one with correlations has a
+    `factor`: `w = loc + independent_scale * e + K**-0.5 sum_k z_k factor_k`,
+    with `e` and the `K` numbers `z_k` standard normal.
 
     Attributes:
         family: Name of the posterior family.
         name: "kernel" or "bias".
         loc: `keras.Variable`, posterior mean, `[...]`.
-        scale_weights: Tuple of `keras.Variable`: what else the family learns.
+        scale_weights: Tuple of `keras.Variable`: the other variables of the
+            family.
         regularizer: `KLRegularizer`, or `None` if the weight has no prior.
-        prior_weights: Tuple: what the regularizer's `prior_weights` returned.
-        max_std: Largest standard deviation that draws and variances have, or
-            `None`; `scale`, and by default the KL divergence, have no limit.
+        prior_weights: Tuple returned by the regularizer's `prior_weights`.
+        max_std: Largest standard deviation of draws, or `None` for no limit, as
+            in all families but those of `DenseMNF` and `Conv2DMNF`.
+        has_free_scales: Whether every positive `scale` is in the family.
+        is_gaussian: Whether `loc` and `scale` are those of Gaussian marginals.
     """
 
-    family = None
-    # Whether every positive `scale` is in the family.
+    family: str
     has_free_scales = False
-    # Whether `loc` and `scale` are those of Gaussian marginals.
     is_gaussian = True
-    factor = None
+    factor: keras.Variable | None = None
+    max_std: float | None = None
 
-    def __init__(self, name, loc, scale_weights=()):
+    def __init__(
+        self,
+        name: str,
+        loc: keras.Variable,
+        scale_weights: tuple[keras.Variable, ...] = (),
+    ) -> None:
         self.name = name
         self.loc = loc
         self.scale_weights = tuple(scale_weights)
-        self.regularizer = None
-        self.prior_weights = ()
-        self.max_std = None
-        self._last_noise = None
+        self.regularizer: regularizers.KLRegularizer | None = None
+        self.prior_weights: tuple[keras.Variable, ...] = ()
+        self._forward_noise: forward_noise.ForwardNoise | None = None
 
-    def set_prior(self, regularizer, prior_weights=()):
+    # Prior.
+
+    def set_prior(
+        self,
+        regularizer: regularizers.KLRegularizer,
+        prior_weights: tuple[keras.Variable, ...] = (),
+    ) -> None:
         """Sets the prior.
 
         Args:
             regularizer: `KLRegularizer`, for the fan-in of this weight.
-            prior_weights: What its `prior_weights` returned.
+            prior_weights: Tuple returned by its `prior_weights`.
         """
         self.regularizer = regularizer
         self.prior_weights = tuple(prior_weights)
+        if regularizer.needs_draw:
+            self._forward_noise = forward_noise.ForwardNoise()
 
-    def check_prior(self):
+    def check_prior(self) -> None:
         """Checks that there is a prior.
 
         Raises:
             ValueError: If there is none.
         """
+        self._checked_regularizer()
+
+    def _checked_regularizer(self) -> regularizers.KLRegularizer:
         if self.regularizer is None:
             raise ValueError(
                 f"Variational weight '{self.loc.path}' has no prior; its layer "
                 "needs a KL regularizer."
             )
+        return self.regularizer
 
     @property
-    def scale(self):
-        """Standard deviation of each weight, a tensor `[...]`."""
-        raise NotImplementedError(
-            f"{type(self).__name__} must implement `scale`"
-        )
-
-    @property
-    def independent_scale(self):
-        """That of the part of each weight that is independent of others."""
-        return self.scale
-
-    @property
-    def limited_scale(self):
-        """`scale`, but at most `max_std`: that of the draws."""
-        return self._limited(self.scale)
-
-    def _limited(self, scale):
-        if self.max_std is None:
-            return scale
-        # No gradient above the limit: there the prior alone pulls.
-        return keras.ops.minimum(scale, self.max_std)
-
-    def total_correlation(self):
-        """Computes the divergence from the product of the marginals, nats.
-
-        Returns:
-            total_correlation: Scalar, or `None` if weights are independent.
-        """
-
-    @property
-    def prior(self):
-        """Prior as it stands: a `Gaussian(loc, scale)`, or `None`.
+    def prior(self) -> gaussian.Gaussian | None:
+        """Current prior: a `Gaussian(loc, scale)`, or `None`.
 
         Raises:
             ValueError: If it is not Gaussian.
@@ -139,37 +133,124 @@ class VariationalWeight:
         loc = keras.ops.convert_to_tensor(self.loc)
         return self.regularizer.prior(loc, self.scale, self.prior_weights)
 
-    def kl(self, loc=None, seed=None, limited=False):
+    # Posterior.
+
+    @property
+    def scale(self) -> tf.Tensor:
+        """Standard deviation of each weight, a tensor `[...]`."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must implement `scale`"
+        )
+
+    @property
+    def independent_scale(self) -> tf.Tensor:
+        """Standard deviation of the independent part of each weight."""
+        return self.scale
+
+    @property
+    def limited_scale(self) -> tf.Tensor:
+        """`scale`, but at most `max_std`."""
+        return self.scale
+
+    @property
+    def _draw_scale(self) -> tf.Tensor:
+        """`independent_scale`, but at most `max_std`."""
+        return self.independent_scale
+
+    def mean(self, dtype: str) -> tf.Tensor:
+        """Returns the posterior mean, cast to `dtype`."""
+        return keras.ops.cast(keras.ops.convert_to_tensor(self.loc), dtype)
+
+    def variance(self, dtype: str) -> tf.Tensor:
+        """Returns the variance of the independent part, cast to `dtype`."""
+        return keras.ops.cast(keras.ops.square(self._draw_scale), dtype)
+
+    def sample(self, seed: Seed, dtype: str) -> tf.Tensor:
+        """Draws the weight tensor, cast to `dtype`."""
+        noise = self._noise(seed)
+        if self._forward_noise is not None:
+            self._forward_noise.keep(noise)
+        # The sum is taken before the cast: half precision would lose it.
+        return keras.ops.cast(
+            keras.ops.convert_to_tensor(self.loc) + self._deviation(noise),
+            dtype,
+        )
+
+    def perturbation(self, seed: Seed, dtype: str) -> tf.Tensor:
+        """Draws the independent part of the deviation from the mean."""
+        draws = random_draws.standard_normal(
+            self.loc.shape, self.loc.dtype, seed
+        )
+        return keras.ops.cast(self._draw_scale * draws, dtype)
+
+    def _noise(self, seed: Seed | None) -> tuple[tf.Tensor, ...]:
+        """Draws the standard normal numbers of a draw."""
+        return (
+            random_draws.standard_normal(self.loc.shape, self.loc.dtype, seed),
+        )
+
+    def _deviation(self, noise: tuple[tf.Tensor, ...]) -> tf.Tensor:
+        """Computes the deviation from the mean, given the noise."""
+        return self._draw_scale * noise[0]
+
+    # Divergence.
+
+    @property
+    def has_random_kl(self) -> bool:
+        """True if `kl` is an unbiased estimate that differs between calls."""
+        return self.regularizer is not None and self.regularizer.needs_draw
+
+    def kl(
+        self,
+        loc: tf.Tensor | None = None,
+        seed: Seed | None = None,
+        limited: bool = False,
+    ) -> tf.Tensor:
         """Computes the KL divergence from the prior, in nats, a scalar.
 
         Args:
             loc: Posterior mean in place of the variable's, `[...]`.
             seed: `keras.random.SeedGenerator`, for a divergence that is
-                estimated from a draw: used unless the forward pass left one.
-            limited: Whether it is that of a posterior with `limited_scale`,
-                which with the likelihood of the draws makes a bound.
+                estimated from a draw, where the forward pass left none.
+            limited: Whether the posterior is that with `limited_scale`. With
+                the likelihood of the draws, its divergence makes a bound.
 
         Returns:
             kl: Scalar.
         """
+        regularizer = self._checked_regularizer()
         loc = keras.ops.convert_to_tensor(self.loc if loc is None else loc)
-        draw = None
-        if self.regularizer.needs_draw:
-            draw = loc + self._deviation(self._take_noise(seed))
         scale = self.limited_scale if limited else self.scale
-        kl = self.regularizer(loc, scale, self.prior_weights, draw)
-        correlation = self.total_correlation()
-        return kl if correlation is None else kl + correlation
+        draw = None
+        if self._forward_noise is not None:
+            noise = self._forward_noise.take()
+            draw = loc + self._deviation(
+                self._noise(seed) if noise is None else noise
+            )
+        return self._with_correlation(
+            regularizer(loc, scale, self.prior_weights, draw)
+        )
 
-    @property
-    def has_random_kl(self):
-        """Whether `kl` is an unbiased estimate, another at each call."""
-        return self.regularizer.needs_draw
+    def elementwise_kl(self) -> tf.Tensor:
+        """Computes the KL divergence of each weight's marginal, nats, `[...]`.
 
-    def marginal_kl(self, seed=None, limited=False):
+        A divergence that is estimated from a draw uses a new one.
+        """
+        regularizer = self._checked_regularizer()
+        loc = keras.ops.convert_to_tensor(self.loc)
+        draw = None
+        if self._forward_noise is not None:
+            draw = loc + self._deviation(self._noise(None))
+        return regularizer.elementwise(
+            loc, self.scale, self.prior_weights, draw
+        )
+
+    def marginal_kl(
+        self, seed: Seed | None = None, limited: bool = False
+    ) -> tf.Tensor:
         """Computes the KL divergence from `prior`, in nats, a scalar.
 
-        It is `kl`, but for a prior with parameters that were integrated out.
+        It equals `kl`, unless parameters of the prior are integrated out.
 
         Args:
             seed: As for `kl`.
@@ -181,42 +262,43 @@ class VariationalWeight:
         Raises:
             ValueError: If the prior is not Gaussian.
         """
+        regularizer = self._checked_regularizer()
+        loc = keras.ops.convert_to_tensor(self.loc)
+        prior = regularizer.prior(loc, self.scale, self.prior_weights)
         scale = self.limited_scale if limited else self.scale
-        q = gaussian.Gaussian(keras.ops.convert_to_tensor(self.loc), scale)
-        kl = keras.ops.sum(gaussian.kl_divergence(q, self.prior))
+        q = gaussian.Gaussian(loc, scale)
+        return self._with_correlation(
+            keras.ops.sum(gaussian.kl_divergence(q, prior))
+        )
+
+    def total_correlation(self) -> tf.Tensor | None:
+        """Computes the divergence from the product of the marginals, nats.
+
+        Returns:
+            total_correlation: Scalar, or `None` if weights are independent.
+        """
+        return None
+
+    def _with_correlation(self, kl: tf.Tensor) -> tf.Tensor:
         correlation = self.total_correlation()
         return kl if correlation is None else kl + correlation
 
-    def unit_kl(self, axes):
-        """Computes the KL divergence of each unit's weights, nats.
+    # Assignment.
 
-        Args:
-            axes: Axes of the weight tensor that count units.
-
-        Returns:
-            kl: Of the marginals from their priors, summed over other axes.
-        """
-        loc = keras.ops.convert_to_tensor(self.loc)
-        draw = None
-        if self.regularizer.needs_draw:
-            draw = loc + self._deviation(self._noise(None))
-        kl = self.regularizer.elementwise(
-            loc, self.scale, self.prior_weights, draw
-        )
-        axes = {axis % len(loc.shape) for axis in axes}
-        return keras.ops.sum(
-            kl, axis=tuple(i for i in range(len(loc.shape)) if i not in axes)
-        )
-
-    def assign(self, loc=None, scale=None):
+    def assign(
+        self,
+        loc: tf.Tensor | None = None,
+        scale: tf.Tensor | None = None,
+    ) -> None:
         """Sets the posterior.
 
         Args:
-            loc: New mean, `[...]`; kept if `None`.
-            scale: New standard deviation, positive, `[...]`; kept if `None`.
+            loc: New mean, `[...]`; unchanged if `None`.
+            scale: New standard deviation, positive, `[...]`; unchanged if
+                `None`.
 
         Raises:
-            ValueError: If the family cannot have any `scale`.
+            ValueError: If the family does not contain every `scale`.
         """
         if scale is not None:
             self.check_free_scales()
@@ -226,13 +308,13 @@ class VariationalWeight:
         if loc is not None:
             self.loc.assign(loc)
 
-    def initialize(self, loc, scale):
+    def initialize(self, loc: tf.Tensor, scale: tf.Tensor) -> None:
         """Sets the posterior as close to independent Gaussians as it can be.
 
         Args:
             loc: Means, broadcastable to `[...]`.
-            scale: Standard deviations, positive, likewise. A family that cannot
-                have any takes of them what the docstring of its own says.
+            scale: Standard deviations, positive, broadcastable to `[...]`. A
+                family that does not contain them all documents its choice.
         """
         loc, scale = (
             keras.ops.broadcast_to(
@@ -243,10 +325,7 @@ class VariationalWeight:
         self._initialize_scale(scale)
         self.loc.assign(loc)
 
-    def _initialize_scale(self, scale):
-        self._assign_scale(scale)
-
-    def check_free_scales(self):
+    def check_free_scales(self) -> None:
         """Checks that any scale can be assigned.
 
         Raises:
@@ -258,69 +337,10 @@ class VariationalWeight:
                 "cannot be set: not every scale is in it."
             )
 
-    def _assign_scale(self, scale):
+    def _initialize_scale(self, scale: tf.Tensor) -> None:
+        self._assign_scale(scale)
+
+    def _assign_scale(self, scale: tf.Tensor) -> None:
         raise NotImplementedError(
             f"{type(self).__name__} must implement `_assign_scale`"
         )
-
-    def mean(self, dtype):
-        """Returns the posterior mean, cast to `dtype`."""
-        return keras.ops.cast(keras.ops.convert_to_tensor(self.loc), dtype)
-
-    def sample(self, seed, dtype):
-        """Draws the weight tensor, cast to `dtype`."""
-        noise = self._noise(seed)
-        if self.regularizer is not None and self.regularizer.needs_draw:
-            self._last_noise = noise
-        # The sum is taken before the cast: half precision would lose it.
-        return keras.ops.cast(
-            keras.ops.convert_to_tensor(self.loc) + self._deviation(noise),
-            dtype,
-        )
-
-    def perturbation(self, seed, dtype):
-        """Draws the independent part of the deviation from the mean."""
-        draws = random_draws.standard_normal(
-            self.loc.shape, self.loc.dtype, seed
-        )
-        scale = self._limited(self.independent_scale)
-        return keras.ops.cast(scale * draws, dtype)
-
-    def variance(self, dtype):
-        """Returns the variance of the independent part, cast to `dtype`."""
-        scale = self._limited(self.independent_scale)
-        return keras.ops.cast(keras.ops.square(scale), dtype)
-
-    def _noise(self, seed):
-        """Draws standard normal numbers: `e`, and `z` if there is a factor."""
-        dtype = self.loc.dtype
-        independent = random_draws.standard_normal(self.loc.shape, dtype, seed)
-        if self.factor is None:
-            return (independent,)
-        rank = self.factor.shape[0]
-        return independent, random_draws.standard_normal((rank,), dtype, seed)
-
-    def _deviation(self, noise):
-        """Computes the deviation from the mean that noise stands for."""
-        deviation = self._limited(self.independent_scale) * noise[0]
-        if self.factor is None:
-            return deviation
-        factor = keras.ops.convert_to_tensor(self.factor)
-        scaled = noise[1] / factor.shape[0] ** 0.5
-        return deviation + keras.ops.tensordot(scaled, factor, axes=1)
-
-    def _take_noise(self, seed):
-        """Returns the noise of the last draw once, or else a new one."""
-        noise, self._last_noise = self._last_noise, None
-        if noise is not None and _is_of_this_graph(noise[0]):
-            return noise
-        return self._noise(seed)
-
-
-def _is_of_this_graph(tensor):
-    """Tells whether a tensor can be used here, eagerly or in a trace."""
-    if tf.executing_eagerly():
-        return tf.is_tensor(tensor) and not tf.is_symbolic_tensor(tensor)
-    return tf.is_symbolic_tensor(tensor) and (
-        tensor.graph is tf.compat.v1.get_default_graph()
-    )

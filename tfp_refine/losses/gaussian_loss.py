@@ -1,6 +1,7 @@
 """What the Gaussian negative log likelihoods share."""
 
 import keras
+import tensorflow as tf
 
 from tfp_refine.math import gaussian
 
@@ -9,7 +10,7 @@ from tfp_refine.math import gaussian
 class GaussianLoss(keras.losses.Loss):
     """Base of losses that read a Gaussian from the outputs of a model."""
 
-    def loc_and_scale(self, outputs):
+    def loc_and_scale(self, outputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Reads the predictive Gaussian from the outputs of a model.
 
         Args:
@@ -23,7 +24,7 @@ class GaussianLoss(keras.losses.Loss):
             f"{type(self).__name__} must implement `loc_and_scale`"
         )
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
         loc, scale = self.loc_and_scale(y_pred)
         if len(loc.shape) < 2:  # the sum below would be one over the batch
             raise ValueError(

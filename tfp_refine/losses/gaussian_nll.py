@@ -1,6 +1,9 @@
 """Negative log likelihood of a Gaussian with known noise."""
 
+from typing import Any
+
 import keras
+import tensorflow as tf
 
 from tfp_refine import _validation
 from tfp_refine.losses import gaussian_loss
@@ -17,7 +20,8 @@ class GaussianNLL(gaussian_loss.GaussianLoss):
         scale: Standard deviation of the observation noise, in the units of
             the targets. Defaults to `1.0`.
         name: Name of the loss.
-        **kwargs: Arguments of `keras.losses.Loss`, such as `reduction`.
+        reduction: As for `keras.losses.Loss`.
+        dtype: Data type or dtype policy of the loss.
 
     Call arguments:
         y_true: Targets, `[batch_size, ..., D]`.
@@ -28,13 +32,20 @@ class GaussianNLL(gaussian_loss.GaussianLoss):
             shapes disagree.
     """
 
-    def __init__(self, scale=1.0, name="gaussian_nll", **kwargs):
-        super().__init__(name=name, **kwargs)
+    def __init__(
+        self,
+        scale: float = 1.0,
+        name: str = "gaussian_nll",
+        *,
+        reduction: str | None = "sum_over_batch_size",
+        dtype: str | keras.DTypePolicy | None = None,
+    ) -> None:
+        super().__init__(name=name, reduction=reduction, dtype=dtype)
         self.scale = _validation.positive("scale", scale)
 
-    def loc_and_scale(self, outputs):
+    def loc_and_scale(self, outputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         loc = keras.ops.convert_to_tensor(outputs)
         return loc, keras.ops.full_like(loc, self.scale)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "scale": self.scale}

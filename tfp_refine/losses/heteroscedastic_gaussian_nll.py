@@ -1,8 +1,10 @@
 """Negative log likelihood of a Gaussian whose noise the model predicts."""
 
 import math
+from typing import Any
 
 import keras
+import tensorflow as tf
 
 from tfp_refine import _validation
 from tfp_refine.losses import gaussian_loss
@@ -26,7 +28,8 @@ class HeteroscedasticGaussianNLL(gaussian_loss.GaussianLoss):
             `"log_variance"`: the variance is `exp(raw)` (Tomczak et al.).
             Defaults to `"softplus_scale"`.
         name: Name of the loss.
-        **kwargs: Arguments of `keras.losses.Loss`, such as `reduction`.
+        reduction: As for `keras.losses.Loss`.
+        dtype: Data type or dtype policy of the loss.
 
     Call arguments:
         y_true: Targets, `[batch_size, ..., D]`.
@@ -41,14 +44,16 @@ class HeteroscedasticGaussianNLL(gaussian_loss.GaussianLoss):
 
     def __init__(
         self,
-        noise="softplus_scale",
-        name="heteroscedastic_gaussian_nll",
-        **kwargs,
-    ):
-        super().__init__(name=name, **kwargs)
+        noise: str = "softplus_scale",
+        name: str = "heteroscedastic_gaussian_nll",
+        *,
+        reduction: str | None = "sum_over_batch_size",
+        dtype: str | keras.DTypePolicy | None = None,
+    ) -> None:
+        super().__init__(name=name, reduction=reduction, dtype=dtype)
         self.noise = _validation.one_of("noise", noise, sorted(_SCALES))
 
-    def loc_and_scale(self, outputs):
+    def loc_and_scale(self, outputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         outputs = keras.ops.convert_to_tensor(outputs)
         if len(outputs.shape) == 0 or outputs.shape[-1] % 2:
             raise ValueError(
@@ -59,7 +64,7 @@ class HeteroscedasticGaussianNLL(gaussian_loss.GaussianLoss):
         loc, raw = keras.ops.split(outputs, 2, axis=-1)
         return loc, _SCALES[self.noise](raw)
 
-    def raw_noise(self, scale):
+    def raw_noise(self, scale: float) -> float:
         """Computes the raw value of a noise, the inverse of what is read.
 
         Args:
@@ -70,24 +75,24 @@ class HeteroscedasticGaussianNLL(gaussian_loss.GaussianLoss):
         """
         return _RAW_VALUES[self.noise](float(scale))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "noise": self.noise}
 
 
-def _scale_from_softplus_variance(raw):
+def _scale_from_softplus_variance(raw: tf.Tensor) -> tf.Tensor:
     return keras.ops.sqrt(keras.ops.softplus(raw) + _MIN_VARIANCE)
 
 
-def _scale_from_log_variance(raw):
+def _scale_from_log_variance(raw: tf.Tensor) -> tf.Tensor:
     return keras.ops.exp(0.5 * raw)
 
 
-def _raw_softplus_variance(scale):
+def _raw_softplus_variance(scale: float) -> float:
     variance = max(scale**2 - _MIN_VARIANCE, _MIN_VARIANCE**2)
     return softplus.inverse_of_float(variance)
 
 
-def _raw_log_variance(scale):
+def _raw_log_variance(scale: float) -> float:
     return 2.0 * math.log(scale)
 
 

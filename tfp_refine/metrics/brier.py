@@ -1,11 +1,14 @@
 """Brier score of the averaged predictive distribution."""
 
+import numpy.typing as npt
 from keras import ops
 
 from tfp_refine.metrics import inputs
 
 
-def brier_score(y_true, probs, from_logits=False):
+def brier_score(
+    y_true: npt.ArrayLike, probs: npt.ArrayLike, from_logits: bool = False
+) -> float:
     """Computes the mean squared distance of probabilities from one-hot labels.
 
     Probabilities are averaged over draws first. The distance is summed over

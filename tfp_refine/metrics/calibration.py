@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from keras import ops
 
 from tfp_refine import _validation
@@ -28,7 +29,12 @@ class CalibrationBins(NamedTuple):
     edges: np.ndarray
 
 
-def calibration_bins(y_true, probs, num_bins=15, from_logits=False):
+def calibration_bins(
+    y_true: npt.ArrayLike,
+    probs: npt.ArrayLike,
+    num_bins: int = 15,
+    from_logits: bool = False,
+) -> CalibrationBins:
     """Sorts predictions by confidence, for a reliability diagram.
 
     Probabilities are averaged over draws first. The prediction is the most
@@ -66,7 +72,7 @@ def calibration_bins(y_true, probs, num_bins=15, from_logits=False):
     index = np.searchsorted(edges, confidence, side="left") - 1
     counts = np.bincount(index, minlength=num_bins)
 
-    def mean(values):
+    def mean(values: np.ndarray) -> np.ndarray:
         totals = np.bincount(index, weights=values, minlength=num_bins)
         empty = np.full(num_bins, np.nan)
         return np.divide(totals, counts, out=empty, where=counts > 0)
@@ -76,7 +82,12 @@ def calibration_bins(y_true, probs, num_bins=15, from_logits=False):
     )
 
 
-def expected_calibration_error(y_true, probs, num_bins=15, from_logits=False):
+def expected_calibration_error(
+    y_true: npt.ArrayLike,
+    probs: npt.ArrayLike,
+    num_bins: int = 15,
+    from_logits: bool = False,
+) -> float:
     """Computes the mean gap between confidence and accuracy (ECE).
 
     Biased upwards: a calibrated predictor scores above 0, because the accuracy
@@ -102,7 +113,12 @@ def expected_calibration_error(y_true, probs, num_bins=15, from_logits=False):
     return float(np.nansum(weights * _gaps(bins)))
 
 
-def maximum_calibration_error(y_true, probs, num_bins=15, from_logits=False):
+def maximum_calibration_error(
+    y_true: npt.ArrayLike,
+    probs: npt.ArrayLike,
+    num_bins: int = 15,
+    from_logits: bool = False,
+) -> float:
     """Computes the greatest gap between confidence and accuracy (MCE).
 
     Every bin that is not empty counts in full, even with a single prediction.
@@ -124,5 +140,5 @@ def maximum_calibration_error(y_true, probs, num_bins=15, from_logits=False):
     return float(np.nanmax(_gaps(bins)))
 
 
-def _gaps(bins):
+def _gaps(bins: CalibrationBins) -> np.ndarray:
     return np.abs(bins.accuracy - bins.confidence)

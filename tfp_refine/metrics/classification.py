@@ -1,11 +1,14 @@
 """Accuracy of the averaged predictive distribution."""
 
+import numpy.typing as npt
 from keras import ops
 
 from tfp_refine.metrics import inputs
 
 
-def accuracy(y_true, probs, from_logits=False):
+def accuracy(
+    y_true: npt.ArrayLike, probs: npt.ArrayLike, from_logits: bool = False
+) -> float:
     """Computes the fraction of examples whose most probable class is right.
 
     Probabilities are averaged over draws first; of equally probable classes

@@ -1,13 +1,17 @@
 """Entropies of class predictions in nats: total, aleatoric and epistemic."""
 
 import numpy as np
+import numpy.typing as npt
 import scipy.special
+import tensorflow as tf
 from keras import ops
 
 from tfp_refine.metrics import inputs
 
 
-def predictive_entropy(probs, from_logits=False):
+def predictive_entropy(
+    probs: npt.ArrayLike, from_logits: bool = False
+) -> np.ndarray:
     """Computes the entropy of each averaged predictive distribution.
 
     It is the total uncertainty, the sum of `expected_entropy` (aleatoric) and
@@ -29,7 +33,9 @@ def predictive_entropy(probs, from_logits=False):
     return _entropy(probs)
 
 
-def expected_entropy(draws, from_logits=False):
+def expected_entropy(
+    draws: npt.ArrayLike, from_logits: bool = False
+) -> np.ndarray:
     """Computes the mean entropy of the draws' predictive distributions.
 
     It is the aleatoric uncertainty: what stays when the weights are known.
@@ -50,7 +56,9 @@ def expected_entropy(draws, from_logits=False):
     return np.mean(_entropy(probs), axis=0)
 
 
-def mutual_information(draws, from_logits=False):
+def mutual_information(
+    draws: npt.ArrayLike, from_logits: bool = False
+) -> np.ndarray:
     """Computes the information on the weights that each label would give.
 
     It is the epistemic uncertainty: how far draws contradict each other.
@@ -76,7 +84,7 @@ def mutual_information(draws, from_logits=False):
     return np.maximum(total - np.mean(_entropy(probs), axis=0), 0.0)
 
 
-def _entropy(probs):
+def _entropy(probs: tf.Tensor) -> np.ndarray:
     """Sums over classes, tensor [..., C] -> array [...]."""
     # entr(p) = -p * log(p), and 0 at p = 0. A sure float32 output may be
     # 1 + 1e-7, and would have a negative entropy.
@@ -84,7 +92,9 @@ def _entropy(probs):
     return np.sum(scipy.special.entr(probs), axis=-1)
 
 
-def _draws_of_probabilities(draws, from_logits):
+def _draws_of_probabilities(
+    draws: npt.ArrayLike, from_logits: bool
+) -> tf.Tensor:
     shape = tuple(inputs.as_array("draws", draws).shape)
     if len(shape) != 3:
         # Averaged probabilities would pass for a single draw, and give a

@@ -1,6 +1,8 @@
 """Checks what enters a metric and brings it to one shape, in float64."""
 
 import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
 from keras import ops
 
 from tfp_refine.math import gaussian
@@ -9,7 +11,7 @@ from tfp_refine.math import gaussian
 SUM_TOLERANCE = 1e-3
 
 
-def as_array(name, value):
+def as_array(name: str, value: npt.ArrayLike) -> tf.Tensor:
     """Converts an argument to a float64 tensor.
 
     Args:
@@ -43,7 +45,7 @@ def as_array(name, value):
     return tensor
 
 
-def as_draws(name, value):
+def as_draws(name: str, value: npt.ArrayLike) -> tf.Tensor:
     """Converts predictions to draws: one draw if there is no axis of draws.
 
     Args:
@@ -65,7 +67,9 @@ def as_draws(name, value):
     return tensor if len(tensor.shape) == 3 else ops.expand_dims(tensor, 0)
 
 
-def as_class_draws(name, value, from_logits):
+def as_class_draws(
+    name: str, value: npt.ArrayLike, from_logits: bool
+) -> tf.Tensor:
     """Converts class predictions to draws, either probabilities or logits.
 
     Args:
@@ -104,7 +108,9 @@ def as_class_draws(name, value, from_logits):
     return draws
 
 
-def as_class_probabilities(name, value, from_logits):
+def as_class_probabilities(
+    name: str, value: npt.ArrayLike, from_logits: bool
+) -> tf.Tensor:
     """Converts class predictions to the probabilities of each draw.
 
     Args:
@@ -122,7 +128,9 @@ def as_class_probabilities(name, value, from_logits):
     return ops.softmax(draws) if from_logits else draws
 
 
-def as_averaged_probabilities(name, value, from_logits):
+def as_averaged_probabilities(
+    name: str, value: npt.ArrayLike, from_logits: bool
+) -> tf.Tensor:
     """Converts class predictions to probabilities averaged over draws.
 
     Args:
@@ -142,7 +150,9 @@ def as_averaged_probabilities(name, value, from_logits):
     return ops.minimum(ops.mean(draws, axis=0), 1.0)
 
 
-def as_labels(y_true, num_examples, num_classes):
+def as_labels(
+    y_true: npt.ArrayLike, num_examples: int, num_classes: int
+) -> tf.Tensor:
     """Converts labels, told apart by their shape, to class numbers.
 
     Args:
@@ -181,7 +191,7 @@ def as_labels(y_true, num_examples, num_classes):
     return ops.cast(labels, "int32")
 
 
-def as_targets(y_true, loc):
+def as_targets(y_true: npt.ArrayLike, loc: tf.Tensor) -> tf.Tensor:
     """Converts regression targets to the shape of one draw of predictions.
 
     `[N]` is only read as `[N, 1]`: against `[N, 1]` predictions it would
@@ -211,7 +221,9 @@ def as_targets(y_true, loc):
     return targets
 
 
-def as_gaussian_draws(y_true, loc, scale):
+def as_gaussian_draws(
+    y_true: npt.ArrayLike, loc: npt.ArrayLike, scale: npt.ArrayLike
+) -> tuple[tf.Tensor, gaussian.Gaussian]:
     """Converts regression targets and Gaussian predictions to one shape.
 
     Args:
@@ -245,7 +257,7 @@ def as_gaussian_draws(y_true, loc, scale):
     return as_targets(y_true, loc), gaussian.Gaussian(loc, scale)
 
 
-def _from_one_hot(rows):
+def _from_one_hot(rows: tf.Tensor) -> tf.Tensor:
     is_zero_or_one = ops.logical_or(rows == 0.0, rows == 1.0)
     sums_to_one = ops.sum(rows, axis=-1) == 1.0
     if not bool(ops.all(is_zero_or_one)) or not bool(ops.all(sums_to_one)):

@@ -2,6 +2,8 @@
 
 import math
 
+import numpy.typing as npt
+import tensorflow as tf
 from keras import ops
 
 from tfp_refine.math import gaussian
@@ -9,7 +11,9 @@ from tfp_refine.math import gaussian_mixture
 from tfp_refine.metrics import inputs
 
 
-def negative_log_likelihood(y_true, draws, from_logits=False):
+def negative_log_likelihood(
+    y_true: npt.ArrayLike, draws: npt.ArrayLike, from_logits: bool = False
+) -> float:
     """Computes the mean negative log-likelihood of class labels.
 
     Probabilities are averaged over draws, `p = mean_s p_s`; neither logits
@@ -39,7 +43,9 @@ def negative_log_likelihood(y_true, draws, from_logits=False):
     return float(-ops.mean(_log_mean_exp(log_probs)))
 
 
-def gaussian_negative_log_likelihood(y_true, loc, scale):
+def gaussian_negative_log_likelihood(
+    y_true: npt.ArrayLike, loc: npt.ArrayLike, scale: npt.ArrayLike
+) -> float:
     """Computes the mean negative log-likelihood of a mixture of Gaussians.
 
     Each draw is a Gaussian with independent coordinates; the predictive
@@ -63,7 +69,9 @@ def gaussian_negative_log_likelihood(y_true, loc, scale):
     return float(-ops.mean(_log_mean_exp(ops.sum(log_probs, axis=-1))))
 
 
-def moment_matched_negative_log_likelihood(y_true, loc, scale):
+def moment_matched_negative_log_likelihood(
+    y_true: npt.ArrayLike, loc: npt.ArrayLike, scale: npt.ArrayLike
+) -> float:
     """Computes the mean negative log-likelihood of one Gaussian for all draws.
 
     It has the mean and the variance of their mixture, whose own likelihood is
@@ -93,6 +101,6 @@ def moment_matched_negative_log_likelihood(y_true, loc, scale):
     return float(-ops.mean(ops.sum(log_probs, axis=-1)))
 
 
-def _log_mean_exp(log_values):
+def _log_mean_exp(log_values: tf.Tensor) -> tf.Tensor:
     """Averages over draws, [S, N] -> [N]."""
     return ops.logsumexp(log_values, axis=0) - math.log(log_values.shape[0])

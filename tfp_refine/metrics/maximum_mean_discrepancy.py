@@ -3,6 +3,7 @@
 import numbers
 
 import numpy as np
+import numpy.typing as npt
 from keras import ops
 from scipy.spatial import distance
 
@@ -12,7 +13,11 @@ from tfp_refine.metrics import inputs
 _PAPER_SAMPLES = 50
 
 
-def mmd(reference, samples, bandwidth=None):
+def mmd(
+    reference: npt.ArrayLike,
+    samples: npt.ArrayLike,
+    bandwidth: float | str | None = None,
+) -> float:
     """Computes the squared maximum mean discrepancy of two sets of samples.
 
     With the kernel `k(x, y) = exp(-|x - y|**2 / bandwidth**2)`, the mean of `k`
@@ -46,17 +51,19 @@ def mmd(reference, samples, bandwidth=None):
     elif isinstance(bandwidth, str) and bandwidth == "paper":
         first = (each[:_PAPER_SAMPLES] for each in (reference, samples))
         bandwidth = np.median(distance.pdist(np.concatenate([*first])))
-    if not isinstance(bandwidth, numbers.Real) or not 0.0 < bandwidth < np.inf:
+    if not isinstance(bandwidth, numbers.Real) or not (
+        0.0 < float(bandwidth) < np.inf
+    ):
         raise ValueError(
             "`bandwidth` must be None, 'paper' or a positive number, and more "
             "than half of the pairs of samples that it is taken from must "
             f"differ. Received: bandwidth={bandwidth!r}"
         )
 
-    def mean_kernel(first, second):
+    def mean_kernel(first: np.ndarray, second: np.ndarray) -> float:
         with np.errstate(over="ignore"):  # a kernel of 0
             ratios = distance.cdist(first, second) / bandwidth
-            return np.mean(np.exp(-np.square(ratios)))
+            return float(np.mean(np.exp(-np.square(ratios))))
 
     discrepancy = (
         mean_kernel(reference, reference)
@@ -66,7 +73,9 @@ def mmd(reference, samples, bandwidth=None):
     return float(max(discrepancy, 0.0))  # not -1e-16
 
 
-def _as_samples(reference, samples):
+def _as_samples(
+    reference: npt.ArrayLike, samples: npt.ArrayLike
+) -> list[np.ndarray]:
     arrays = [
         ops.convert_to_numpy(inputs.as_array(name, value))
         for name, value in (("reference", reference), ("samples", samples))

@@ -1,5 +1,7 @@
 """A loss as a metric, without what regularizes."""
 
+from typing import Any
+
 import keras
 
 
@@ -26,7 +28,9 @@ class MeanLoss(keras.metrics.MeanMetricWrapper):
     ```
     """
 
-    def __init__(self, loss, name="nll", dtype=None):
+    def __init__(
+        self, loss: Any, name: str = "nll", dtype: str | None = None
+    ) -> None:
         self.loss = keras.losses.get(loss)
         if not callable(self.loss):
             raise ValueError(
@@ -38,7 +42,7 @@ class MeanLoss(keras.metrics.MeanMetricWrapper):
             self.loss.call if is_loss else self.loss, name=name, dtype=dtype
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "dtype": self.dtype,
@@ -46,5 +50,5 @@ class MeanLoss(keras.metrics.MeanMetricWrapper):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> "MeanLoss":
         return cls(**config)

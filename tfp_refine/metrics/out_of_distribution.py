@@ -1,13 +1,14 @@
 """How well a score tells in-distribution examples from others."""
 
 import numpy as np
+import numpy.typing as npt
 import sklearn.metrics
 from keras import ops
 
 from tfp_refine.metrics import inputs
 
 
-def confidence(probs, from_logits=False):
+def confidence(probs: npt.ArrayLike, from_logits: bool = False) -> np.ndarray:
     """Computes the probability of each predicted class, the usual score.
 
     Another is the negative of `predictive_entropy`.
@@ -31,7 +32,7 @@ def confidence(probs, from_logits=False):
     return ops.convert_to_numpy(ops.max(probs, axis=-1))
 
 
-def auroc(in_scores, out_scores):
+def auroc(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> float:
     """Computes the area under the receiver operating characteristic.
 
     In-distribution examples are the positives, and should score higher.
@@ -50,12 +51,12 @@ def auroc(in_scores, out_scores):
     """
     positives = _as_scores("in_scores", in_scores)
     negatives = _as_scores("out_scores", out_scores)
-    is_in = np.repeat([1, 0], [len(positives), len(negatives)])
+    is_in = [1] * len(positives) + [0] * len(negatives)
     scores = np.concatenate([positives, negatives])
     return float(sklearn.metrics.roc_auc_score(is_in, scores))
 
 
-def fpr_at_95_tpr(in_scores, out_scores):
+def fpr_at_95_tpr(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> float:
     """Computes how many others pass where 95% in-distribution examples do.
 
     An example passes if it scores at least the threshold, and so all examples
@@ -81,7 +82,7 @@ def fpr_at_95_tpr(in_scores, out_scores):
     return float(np.mean(negatives >= threshold))
 
 
-def _as_scores(name, value):
+def _as_scores(name: str, value: npt.ArrayLike) -> np.ndarray:
     scores = ops.convert_to_numpy(inputs.as_array(name, value))
     if scores.ndim != 1:
         raise ValueError(

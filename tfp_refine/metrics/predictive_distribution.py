@@ -1,6 +1,7 @@
 """What a mixture of Gaussians says about regression targets."""
 
 import numpy as np
+import numpy.typing as npt
 from keras import ops
 
 from tfp_refine import _validation
@@ -10,7 +11,9 @@ from tfp_refine.metrics import inputs
 _LEVELS = np.linspace(0.05, 0.95, 19)
 
 
-def predictive_cdf(y_true, loc, scale):
+def predictive_cdf(
+    y_true: npt.ArrayLike, loc: npt.ArrayLike, scale: npt.ArrayLike
+) -> np.ndarray:
     """Computes the predicted probability of values up to the targets.
 
     Of a calibrated predictor these are uniform in `[0, 1]` (the probability
@@ -32,7 +35,12 @@ def predictive_cdf(y_true, loc, scale):
     return ops.convert_to_numpy(gaussian_mixture.cdf(targets, draws))
 
 
-def interval_coverage(y_true, loc, scale, level=0.95):
+def interval_coverage(
+    y_true: npt.ArrayLike,
+    loc: npt.ArrayLike,
+    scale: npt.ArrayLike,
+    level: float = 0.95,
+) -> float:
     """Computes how many targets lie in the central interval (PICP).
 
     The interval leaves out `(1 - level) / 2` of the predicted probability at
@@ -56,7 +64,12 @@ def interval_coverage(y_true, loc, scale, level=0.95):
     return float(np.mean(np.abs(cdf - 0.5) <= 0.5 * level))
 
 
-def regression_calibration_error(y_true, loc, scale, levels=_LEVELS):
+def regression_calibration_error(
+    y_true: npt.ArrayLike,
+    loc: npt.ArrayLike,
+    scale: npt.ArrayLike,
+    levels: npt.ArrayLike = _LEVELS,
+) -> float:
     """Computes how far coverages are from the levels of quantiles.
 
     Args:
@@ -87,7 +100,11 @@ def regression_calibration_error(y_true, loc, scale, levels=_LEVELS):
     return float(np.mean(np.square(below - levels)))
 
 
-def crps(y_true, loc, scale=None):
+def crps(
+    y_true: npt.ArrayLike,
+    loc: npt.ArrayLike,
+    scale: npt.ArrayLike | None = None,
+) -> float:
     """Computes the mean continuous ranked probability score.
 
     The integral over `t` of the squared difference of the predicted
@@ -123,7 +140,9 @@ def crps(y_true, loc, scale=None):
     return float(np.mean(error - spread))
 
 
-def predictive_variance(loc, scale):
+def predictive_variance(
+    loc: npt.ArrayLike, scale: npt.ArrayLike
+) -> gaussian_mixture.Variance:
     """Splits the variance of predictions into noise and ignorance.
 
     For classes, `predictive_entropy` is split likewise, into

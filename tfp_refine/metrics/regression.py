@@ -1,11 +1,12 @@
 """Errors of the mean of the predictive distribution."""
 
+import numpy.typing as npt
 from keras import ops
 
 from tfp_refine.metrics import inputs
 
 
-def root_mean_squared_error(y_true, loc):
+def root_mean_squared_error(y_true: npt.ArrayLike, loc: npt.ArrayLike) -> float:
     """Computes the root mean squared error of the mean over draws.
 
     Args:

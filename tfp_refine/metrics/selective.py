@@ -1,12 +1,15 @@
 """How well confidence tells which predictions are right."""
 
 import numpy as np
+import numpy.typing as npt
 from keras import ops
 
 from tfp_refine.metrics import inputs
 
 
-def area_under_risk_coverage(y_true, probs, from_logits=False):
+def area_under_risk_coverage(
+    y_true: npt.ArrayLike, probs: npt.ArrayLike, from_logits: bool = False
+) -> float:
     """Computes the area under the risk-coverage curve (AURC).
 
     Predictions are kept in the order of their confidence; the risk at a

@@ -1,6 +1,7 @@
 """Metrics that Keras computes batch by batch, in `fit` and `evaluate`."""
 
 import math
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -27,11 +28,21 @@ class _OfClasses(keras.metrics.Metric):
         dtype: Of its state.
     """
 
-    def __init__(self, from_logits=False, name=None, dtype=None):
+    def __init__(
+        self,
+        from_logits: bool = False,
+        name: str | None = None,
+        dtype: str | None = None,
+    ) -> None:
         super().__init__(name=name, dtype=dtype)
         self.from_logits = bool(from_logits)
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(
+        self,
+        y_true: tf.Tensor,
+        y_pred: tf.Tensor,
+        sample_weight: tf.Tensor | None = None,
+    ) -> None:
         """Adds a batch.
 
         Args:
@@ -70,25 +81,32 @@ class _OfClasses(keras.metrics.Metric):
         log_probs = ops.where(weights[:, None] == 0.0, 0.0, log_probs)
         self._add(labels, log_probs, weights)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return super().get_config() | {"from_logits": self.from_logits}
 
 
 class _MeanOfClasses(_OfClasses):
     """Weighted mean of a value of each example."""
 
-    def __init__(self, from_logits=False, name=None, dtype=None):
+    def __init__(
+        self,
+        from_logits: bool = False,
+        name: str | None = None,
+        dtype: str | None = None,
+    ) -> None:
         super().__init__(from_logits, name, dtype)
         self._total = self.add_variable((), "zeros", name="total")
         self._count = self.add_variable((), "zeros", name="count")
 
-    def _add(self, labels, log_probs, weights):
+    def _add(
+        self, labels: tf.Tensor, log_probs: tf.Tensor, weights: tf.Tensor
+    ) -> None:
         self._total.assign_add(
             ops.sum(weights * self._values(labels, log_probs))
         )
         self._count.assign_add(ops.sum(weights))
 
-    def result(self):
+    def result(self) -> tf.Tensor:
         return ops.divide_no_nan(self._total, self._count)
 
 
@@ -111,10 +129,15 @@ class NegativeLogLikelihood(_MeanOfClasses):
     ```
     """
 
-    def __init__(self, from_logits=False, name="nll", dtype=None):
+    def __init__(
+        self,
+        from_logits: bool = False,
+        name: str | None = "nll",
+        dtype: str | None = None,
+    ) -> None:
         super().__init__(from_logits, name, dtype)
 
-    def _values(self, labels, log_probs):
+    def _values(self, labels: tf.Tensor, log_probs: tf.Tensor) -> tf.Tensor:
         return -ops.take_along_axis(log_probs, labels[:, None], axis=-1)[:, 0]
 
 
@@ -130,10 +153,15 @@ class BrierScore(_MeanOfClasses):
         dtype: Of its state.
     """
 
-    def __init__(self, from_logits=False, name="brier_score", dtype=None):
+    def __init__(
+        self,
+        from_logits: bool = False,
+        name: str | None = "brier_score",
+        dtype: str | None = None,
+    ) -> None:
         super().__init__(from_logits, name, dtype)
 
-    def _values(self, labels, log_probs):
+    def _values(self, labels: tf.Tensor, log_probs: tf.Tensor) -> tf.Tensor:
         probs = ops.exp(log_probs)
         one_hot = ops.one_hot(labels, log_probs.shape[-1], dtype=self.dtype)
         return ops.sum(ops.square(probs - one_hot), axis=-1)
@@ -156,12 +184,20 @@ class ExpectedCalibrationError(_OfClasses):
         ValueError: If `num_bins` is not a positive integer.
     """
 
-    def __init__(self, num_bins=15, from_logits=False, name="ece", dtype=None):
+    def __init__(
+        self,
+        num_bins: int = 15,
+        from_logits: bool = False,
+        name: str | None = "ece",
+        dtype: str | None = None,
+    ) -> None:
         super().__init__(from_logits, name, dtype)
         self.num_bins = _validation.positive_integer("num_bins", num_bins)
         self._sums = self.add_variable((3, self.num_bins), "zeros", name="sums")
 
-    def _add(self, labels, log_probs, weights):
+    def _add(
+        self, labels: tf.Tensor, log_probs: tf.Tensor, weights: tf.Tensor
+    ) -> None:
         confidence = ops.minimum(ops.exp(ops.max(log_probs, axis=-1)), 1.0)
         right = ops.cast(ops.argmax(log_probs, axis=-1) == labels, self.dtype)
         edges = ops.arange(self.num_bins + 1, dtype=self.dtype) / self.num_bins
@@ -171,16 +207,16 @@ class ExpectedCalibrationError(_OfClasses):
         rows = ops.stack([ops.ones_like(right), right, confidence])
         self._sums.assign_add(ops.matmul(rows * weights, members))
 
-    def result(self):
+    def result(self) -> tf.Tensor:
         counts, right, confidence = ops.unstack(self._sums, 3)
         gaps = ops.abs(right - confidence)
         return ops.divide_no_nan(ops.sum(gaps), ops.sum(counts))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return super().get_config() | {"num_bins": self.num_bins}
 
 
-def _check_shapes(y_true, y_pred):
+def _check_shapes(y_true: tf.Tensor, y_pred: tf.Tensor) -> None:
     """Checks shapes, as far as they are known."""
     shapes = tuple(y_true.shape), tuple(y_pred.shape)
     fits = len(shapes[1]) in (2, 3) and (shapes[1][-1] or 0) >= 2
@@ -198,7 +234,9 @@ def _check_shapes(y_true, y_pred):
         )
 
 
-def _as_labels(y_true, num_classes):
+def _as_labels(
+    y_true: tf.Tensor, num_classes: int
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns class numbers, and whether they are, each `[B]`."""
     if len(y_true.shape) == 2 and y_true.shape[-1] == num_classes:
         rows = ops.cast(y_true, "float32")
@@ -213,13 +251,13 @@ def _as_labels(y_true, num_classes):
     return ops.clip(labels, 0, num_classes - 1), are_labels
 
 
-def _are_probabilities(probs, is_half):
+def _are_probabilities(probs: tf.Tensor, is_half: bool) -> tf.Tensor:
     """Tells which rows are, `[B]` or `[S, B]`; those with NaN are not."""
     tolerance = _HALF_TOLERANCE if is_half else inputs.SUM_TOLERANCE
     return ops.abs(ops.sum(probs, axis=-1) - 1.0) <= tolerance
 
 
-def _check_values(are_labels, are_probs):
+def _check_values(are_labels: tf.Tensor, are_probs: tf.Tensor) -> None:
     if not bool(ops.all(are_labels)):
         raise ValueError(
             "`y_true` must hold class numbers, or one-hot rows. Received: "

@@ -2,15 +2,18 @@
 
 import copy
 import math
+from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from tfp_refine import _validation
 from tfp_refine.math import collapsed
 from tfp_refine.math import gaussian
 from tfp_refine.regularizers import kl_regularizer
 from tfp_refine.regularizers import prior_scale as prior_scale_lib
+from tfp_refine.regularizers import prior_site
 
 _LEARN = (None, "closed_form", "gradient")
 _MIN_ALPHA_REG = 1e-4
@@ -69,12 +72,12 @@ class CollapsedMeanKL(kl_regularizer.KLRegularizer):
 
     def __init__(
         self,
-        alpha_reg=0.05,
-        prior_scale="fan_in",
-        learn=None,
-        exponential_rate=None,
-        shared=False,
-    ):
+        alpha_reg: float = 0.05,
+        prior_scale: float | str = "fan_in",
+        learn: str | None = None,
+        exponential_rate: float | None = None,
+        shared: bool = False,
+    ) -> None:
         self.alpha_reg = _validation.proportion("alpha_reg", alpha_reg)
         self.prior_scale = prior_scale_lib.check("prior_scale", prior_scale)
         if learn not in _LEARN:
@@ -95,12 +98,12 @@ class CollapsedMeanKL(kl_regularizer.KLRegularizer):
         self.shared = bool(shared)
         self._group = _Group()
 
-    def for_fan_in(self, fan_in):
+    def for_fan_in(self, fan_in: int) -> kl_regularizer.KLRegularizer:
         resolved = copy.copy(self)  # of the same group
         resolved.prior_scale = prior_scale_lib.resolve(self.prior_scale, fan_in)
         return resolved
 
-    def prior_weights(self, site):
+    def prior_weights(self, site: prior_site.PriorSite) -> tuple[Any, ...]:
         if self.learn is None:
             return ()
         group = self._group
@@ -117,7 +120,9 @@ class CollapsedMeanKL(kl_regularizer.KLRegularizer):
             )
         return (group,) if group.logit is None else (group.logit, group)
 
-    def current_alpha_reg(self, loc, prior_weights=()):
+    def current_alpha_reg(
+        self, loc: tf.Tensor, prior_weights: kl_regularizer.PriorWeights = ()
+    ) -> tf.Tensor:
         """Returns `alpha_reg` as it stands, fixed or learned.
 
         Args:
@@ -135,7 +140,9 @@ class CollapsedMeanKL(kl_regularizer.KLRegularizer):
             return _MIN_ALPHA_REG + (1.0 - _MIN_ALPHA_REG) * alpha_reg
         return keras.ops.convert_to_tensor(self.alpha_reg, dtype=loc.dtype)
 
-    def _solve(self, loc, prior_weights):
+    def _solve(
+        self, loc: tf.Tensor, prior_weights: kl_regularizer.PriorWeights
+    ) -> tf.Tensor:
         """Returns the `alpha_reg` that the means of a group are best with."""
         sites = [(loc, prior_scale_lib.number(self.prior_scale))]
         if prior_weights:
@@ -153,7 +160,12 @@ class CollapsedMeanKL(kl_regularizer.KLRegularizer):
             1.0 / keras.ops.clip(inverse, 1.0, 1.0 / _MIN_ALPHA_REG)
         )
 
-    def prior(self, loc, scale, prior_weights=()):
+    def prior(
+        self,
+        loc: tf.Tensor,
+        scale: tf.Tensor,
+        prior_weights: kl_regularizer.PriorWeights = (),
+    ) -> gaussian.Gaussian:
         gamma_root = keras.ops.convert_to_tensor(
             prior_scale_lib.number(self.prior_scale), dtype=loc.dtype
         )
@@ -163,14 +175,25 @@ class CollapsedMeanKL(kl_regularizer.KLRegularizer):
             gamma_root / keras.ops.sqrt(alpha_reg),
         )
 
-    def elementwise(self, loc, scale, prior_weights=(), draw=None):
+    def elementwise(
+        self,
+        loc: tf.Tensor,
+        scale: tf.Tensor,
+        prior_weights: kl_regularizer.PriorWeights = (),
+        draw: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         return collapsed.collapsed_mean_kl(
             gaussian.Gaussian(loc, scale),
             prior_scale_lib.number(self.prior_scale),
             self.current_alpha_reg(loc, prior_weights),
         )
 
-    def penalty(self, loc, scale, prior_weights=()):
+    def penalty(
+        self,
+        loc: tf.Tensor,
+        scale: tf.Tensor,
+        prior_weights: kl_regularizer.PriorWeights = (),
+    ) -> tf.Tensor | None:
         rate = self.exponential_rate
         if rate is None:
             return None
@@ -181,7 +204,7 @@ class CollapsedMeanKL(kl_regularizer.KLRegularizer):
         alpha_reg = self.current_alpha_reg(loc, prior_weights)
         return rate * count * alpha_reg - constant
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             "alpha_reg": self.alpha_reg,
             "prior_scale": self.prior_scale,
@@ -199,16 +222,16 @@ class _Group:
         logit: Variable of `alpha_reg`, if it is learned by gradient.
     """
 
-    def __init__(self):
-        self.sites = []
-        self.logit = None
+    def __init__(self) -> None:
+        self.sites: list[tuple[keras.Variable, float]] = []
+        self.logit: keras.Variable | None = None
 
-    def size(self):
+    def size(self) -> int:
         """Returns the number of weights."""
         return sum(int(np.prod(means.shape)) for means, _ in self.sites)
 
 
-def _logit(alpha_reg):
+def _logit(alpha_reg: float) -> float:
     """Inverts what `current_alpha_reg` computes; 1 is out of its reach."""
     proportion = (alpha_reg - _MIN_ALPHA_REG) / (1.0 - _MIN_ALPHA_REG)
     proportion = min(max(proportion, 1e-6), 1.0 - 1e-6)

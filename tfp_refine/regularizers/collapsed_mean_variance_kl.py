@@ -1,6 +1,9 @@
 """Collapsed divergences from priors whose variances are inferred."""
 
+from typing import Any
+
 import keras
+import tensorflow as tf
 
 from tfp_refine import _validation
 from tfp_refine.math import collapsed
@@ -33,20 +36,33 @@ class CollapsedMeanVarianceKL(kl_regularizer.KLRegularizer):
         - [Tomczak et al., 2021](https://openreview.net/forum?id=ykN3tbJ0qmX)
     """
 
-    def __init__(self, shape=0.5, rate=0.01, delta=0.05):
+    def __init__(
+        self, shape: float = 0.5, rate: float = 0.01, delta: float = 0.05
+    ) -> None:
         self.shape = _validation.positive("shape", shape)
         self.rate = _validation.positive("rate", rate)
         self.delta = _validation.proportion("delta", delta)
 
-    def prior(self, loc, scale, prior_weights=()):
+    def prior(
+        self,
+        loc: tf.Tensor,
+        scale: tf.Tensor,
+        prior_weights: kl_regularizer.PriorWeights = (),
+    ) -> gaussian.Gaussian:
         raise ValueError(
             f"The prior of {type(self).__name__} is a Student t, not Gaussian."
         )
 
-    def elementwise(self, loc, scale, prior_weights=(), draw=None):
+    def elementwise(
+        self,
+        loc: tf.Tensor,
+        scale: tf.Tensor,
+        prior_weights: kl_regularizer.PriorWeights = (),
+        draw: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         return collapsed.collapsed_mean_variance_kl(
             gaussian.Gaussian(loc, scale), self.shape, self.rate, self.delta
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"shape": self.shape, "rate": self.rate, "delta": self.delta}

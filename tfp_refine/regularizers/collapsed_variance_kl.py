@@ -1,5 +1,7 @@
 """Collapsed divergence from a prior whose variances are inferred."""
 
+from typing import Any
+
 import keras
 
 from tfp_refine.regularizers import collapsed_mean_variance_kl
@@ -22,8 +24,8 @@ class CollapsedVarianceKL(collapsed_mean_variance_kl.CollapsedMeanVarianceKL):
         - [Tomczak et al., 2021](https://openreview.net/forum?id=ykN3tbJ0qmX)
     """
 
-    def __init__(self, shape=0.5, rate=0.01):
+    def __init__(self, shape: float = 0.5, rate: float = 0.01) -> None:
         super().__init__(shape, rate, delta=1.0)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"shape": self.shape, "rate": self.rate}

@@ -1,8 +1,11 @@
 """KL divergence from a Gaussian prior whose scale is learned."""
 
 import copy
+from collections.abc import Sequence
+from typing import Any
 
 import keras
+import tensorflow as tf
 import tensorflow_probability as tfp
 
 from tfp_refine import _validation
@@ -10,6 +13,7 @@ from tfp_refine.math import gaussian
 from tfp_refine.math import softplus
 from tfp_refine.regularizers import kl_regularizer
 from tfp_refine.regularizers import prior_scale as prior_scale_lib
+from tfp_refine.regularizers import prior_site
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
@@ -44,11 +48,11 @@ class EmpiricalBayesKL(kl_regularizer.KLRegularizer):
 
     def __init__(
         self,
-        closed_form=False,
-        initial_prior_scale=1.0,
-        learn_mean=False,
-        inverse_gamma=None,
-    ):
+        closed_form: bool = False,
+        initial_prior_scale: float | str = 1.0,
+        learn_mean: bool = False,
+        inverse_gamma: Sequence[float] | None = None,
+    ) -> None:
         self.closed_form = bool(closed_form)
         self.initial_prior_scale = prior_scale_lib.check(
             "initial_prior_scale", initial_prior_scale
@@ -56,14 +60,14 @@ class EmpiricalBayesKL(kl_regularizer.KLRegularizer):
         self.learn_mean = bool(learn_mean)
         self.inverse_gamma = _check_inverse_gamma(inverse_gamma)
 
-    def for_fan_in(self, fan_in):
+    def for_fan_in(self, fan_in: int) -> kl_regularizer.KLRegularizer:
         resolved = copy.copy(self)
         resolved.initial_prior_scale = prior_scale_lib.resolve(
             self.initial_prior_scale, fan_in
         )
         return resolved
 
-    def prior_weights(self, site):
+    def prior_weights(self, site: prior_site.PriorSite) -> tuple[Any, ...]:
         if self.closed_form:
             return ()
         raw = softplus.inverse_of_float(
@@ -81,7 +85,12 @@ class EmpiricalBayesKL(kl_regularizer.KLRegularizer):
         )
         return scale, loc
 
-    def prior(self, loc, scale, prior_weights=()):
+    def prior(
+        self,
+        loc: tf.Tensor,
+        scale: tf.Tensor,
+        prior_weights: kl_regularizer.PriorWeights = (),
+    ) -> gaussian.Gaussian:
         if self.closed_form:
             return self._solve(loc, scale)
         if prior_weights:
@@ -99,7 +108,7 @@ class EmpiricalBayesKL(kl_regularizer.KLRegularizer):
         prior_loc = means[0] if means else keras.ops.zeros_like(prior_scale)
         return gaussian.Gaussian(prior_loc, prior_scale)
 
-    def _solve(self, loc, scale):
+    def _solve(self, loc: tf.Tensor, scale: tf.Tensor) -> gaussian.Gaussian:
         """Returns the prior that posterior and hyperprior are best with."""
         mean = keras.ops.mean(loc) if self.learn_mean else 0.0
         energy = gaussian.second_moment(gaussian.Gaussian(loc - mean, scale))
@@ -116,7 +125,12 @@ class EmpiricalBayesKL(kl_regularizer.KLRegularizer):
             keras.ops.zeros_like(prior_scale) + mean, prior_scale
         )
 
-    def penalty(self, loc, scale, prior_weights=()):
+    def penalty(
+        self,
+        loc: tf.Tensor,
+        scale: tf.Tensor,
+        prior_weights: kl_regularizer.PriorWeights = (),
+    ) -> tf.Tensor | None:
         if self.inverse_gamma is None:
             return None
         concentration, rate = (
@@ -127,7 +141,7 @@ class EmpiricalBayesKL(kl_regularizer.KLRegularizer):
         hyperprior = tfp.distributions.InverseGamma(concentration, rate)
         return -hyperprior.log_prob(variance)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             "closed_form": self.closed_form,
             "initial_prior_scale": self.initial_prior_scale,
@@ -136,7 +150,7 @@ class EmpiricalBayesKL(kl_regularizer.KLRegularizer):
         }
 
 
-def _check_inverse_gamma(value):
+def _check_inverse_gamma(value: Any) -> list[float] | None:
     if value is None:
         return None
     try:

@@ -1,8 +1,10 @@
 """KL divergence from a fixed Gaussian prior."""
 
 import copy
+from typing import Any
 
 import keras
+import tensorflow as tf
 
 from tfp_refine.math import gaussian
 from tfp_refine.regularizers import kl_regularizer
@@ -32,19 +34,24 @@ class GaussianKL(kl_regularizer.KLRegularizer):
             of the names.
     """
 
-    def __init__(self, prior_scale=1.0):
+    def __init__(self, prior_scale: float | str = 1.0) -> None:
         self.prior_scale = prior_scale_lib.check("prior_scale", prior_scale)
 
-    def for_fan_in(self, fan_in):
+    def for_fan_in(self, fan_in: int) -> kl_regularizer.KLRegularizer:
         resolved = copy.copy(self)
         resolved.prior_scale = prior_scale_lib.resolve(self.prior_scale, fan_in)
         return resolved
 
-    def prior(self, loc, scale, prior_weights=()):
+    def prior(
+        self,
+        loc: tf.Tensor,
+        scale: tf.Tensor,
+        prior_weights: kl_regularizer.PriorWeights = (),
+    ) -> gaussian.Gaussian:
         scale = keras.ops.convert_to_tensor(
             prior_scale_lib.number(self.prior_scale), dtype=loc.dtype
         )
         return gaussian.Gaussian(keras.ops.zeros_like(scale), scale)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"prior_scale": self.prior_scale}

@@ -1,8 +1,17 @@
 """The base of all KL regularizers."""
 
+from collections.abc import Sequence
+from typing import Any
+from typing import TypeAlias
+
 import keras
+import tensorflow as tf
 
 from tfp_refine.math import gaussian
+from tfp_refine.regularizers import prior_site
+
+# Variables, or their values, that `prior_weights` created.
+PriorWeights: TypeAlias = Sequence[Any]
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
@@ -22,7 +31,7 @@ class KLRegularizer(keras.regularizers.Regularizer):
     # Whether the divergence is estimated from the draw of the forward pass.
     needs_draw = False
 
-    def for_fan_in(self, fan_in):
+    def for_fan_in(self, fan_in: int) -> "KLRegularizer":
         """Returns this regularizer for a unit of so many inputs.
 
         Args:
@@ -33,7 +42,7 @@ class KLRegularizer(keras.regularizers.Regularizer):
         """
         return self
 
-    def prior_weights(self, site):
+    def prior_weights(self, site: prior_site.PriorSite) -> tuple[Any, ...]:
         """Creates the variables of one weight tensor's prior.
 
         Args:
@@ -44,7 +53,9 @@ class KLRegularizer(keras.regularizers.Regularizer):
         """
         return ()
 
-    def prior(self, loc, scale, prior_weights=()):
+    def prior(
+        self, loc: tf.Tensor, scale: tf.Tensor, prior_weights: PriorWeights = ()
+    ) -> gaussian.Gaussian:
         """Computes the prior that the posterior is compared with.
 
         Args:
@@ -62,7 +73,13 @@ class KLRegularizer(keras.regularizers.Regularizer):
         """
         raise ValueError(f"The prior of {type(self).__name__} is not Gaussian.")
 
-    def elementwise(self, loc, scale, prior_weights=(), draw=None):
+    def elementwise(
+        self,
+        loc: tf.Tensor,
+        scale: tf.Tensor,
+        prior_weights: PriorWeights = (),
+        draw: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         """Computes the KL divergence of each weight, nats.
 
         Args:
@@ -78,7 +95,9 @@ class KLRegularizer(keras.regularizers.Regularizer):
             gaussian.Gaussian(loc, scale), self.prior(loc, scale, prior_weights)
         )
 
-    def penalty(self, loc, scale, prior_weights=()):
+    def penalty(
+        self, loc: tf.Tensor, scale: tf.Tensor, prior_weights: PriorWeights = ()
+    ) -> tf.Tensor | None:
         """Computes what the prior's own parameters cost, nats.
 
         Args:
@@ -90,7 +109,13 @@ class KLRegularizer(keras.regularizers.Regularizer):
             penalty: Scalar, or `None` for nothing.
         """
 
-    def __call__(self, loc, scale, prior_weights=(), draw=None):
+    def __call__(
+        self,
+        loc: tf.Tensor,
+        scale: tf.Tensor,
+        prior_weights: PriorWeights = (),
+        draw: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         """Computes the KL divergence, in nats, summed over the tensor.
 
         Args:

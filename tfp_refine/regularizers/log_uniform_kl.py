@@ -1,5 +1,7 @@
 """KL divergence from the log-uniform prior."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -22,10 +24,18 @@ class LogUniformKL(kl_regularizer.KLRegularizer):
         - [Molchanov et al., 2017](https://arxiv.org/abs/1701.05369)
     """
 
-    def elementwise(self, loc, scale, prior_weights=(), draw=None):
+    def elementwise(
+        self,
+        loc: tf.Tensor,
+        scale: tf.Tensor,
+        prior_weights: kl_regularizer.PriorWeights = (),
+        draw: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         return log_uniform.kl_divergence(gaussian.Gaussian(loc, scale))
 
-    def pruned(self, loc, scale, threshold=5.0):
+    def pruned(
+        self, loc: tf.Tensor, scale: tf.Tensor, threshold: float = 5.0
+    ) -> tf.Tensor:
         """Tells which weights are noise, and could be set to zero.
 
         Args:
@@ -40,5 +50,5 @@ class LogUniformKL(kl_regularizer.KLRegularizer):
         q = gaussian.Gaussian(loc, tf.convert_to_tensor(scale, loc.dtype))
         return log_uniform.log_noise_ratio(q) >= threshold
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {}

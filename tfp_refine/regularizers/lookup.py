@@ -1,5 +1,7 @@
 """KL regularizers by name, config or object."""
 
+from typing import Any
+
 import keras
 
 from tfp_refine.regularizers import collapsed_mean_kl
@@ -24,7 +26,7 @@ _BY_NAME = {
 }
 
 
-def get(identifier):
+def get(identifier: Any) -> keras.regularizers.Regularizer | None:
     """Retrieves a regularizer from a name, a config or an object.
 
     Args:
@@ -49,6 +51,6 @@ def get(identifier):
         ) from error
 
 
-def is_kl(regularizer):
+def is_kl(regularizer: Any) -> bool:
     """Tells whether `regularizer` compares a posterior with a prior."""
     return isinstance(regularizer, kl_regularizer.KLRegularizer)

@@ -1,6 +1,7 @@
 """Standard deviations of priors, as numbers or by name."""
 
 import math
+from typing import Any
 
 from tfp_refine import _validation
 
@@ -8,7 +9,7 @@ from tfp_refine import _validation
 _GAINS = {"fan_in": 1.0, "he": 2.0}
 
 
-def check(name, value):
+def check(name: str, value: Any) -> float | str:
     """Checks that an argument is a prior's standard deviation.
 
     Args:
@@ -31,7 +32,7 @@ def check(name, value):
     return _validation.positive(name, value)
 
 
-def resolve(value, fan_in):
+def resolve(value: float | str, fan_in: int) -> float:
     """Returns the number that a standard deviation stands for.
 
     Args:
@@ -46,7 +47,7 @@ def resolve(value, fan_in):
     return value
 
 
-def number(value):
+def number(value: float | str) -> float:
     """Returns a number, for use where a name has been resolved.
 
     Raises:

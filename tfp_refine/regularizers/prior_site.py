@@ -20,4 +20,4 @@ class PriorSite(NamedTuple):
     name: str
     loc: keras.Variable
     add_weight: Callable[..., keras.Variable]
-    shared: dict[str, Any]
+    shared: dict[Any, Any]

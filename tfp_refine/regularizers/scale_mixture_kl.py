@@ -1,8 +1,10 @@
 """KL divergence from a scale mixture prior, by Monte Carlo."""
 
 import math
+from typing import Any
 
 import keras
+import tensorflow as tf
 
 from tfp_refine import _validation
 from tfp_refine.math import gaussian
@@ -38,14 +40,25 @@ class ScaleMixtureKL(kl_regularizer.KLRegularizer):
 
     needs_draw = True
 
-    def __init__(self, mixture_weight=0.5, scale_1=1.0, scale_2=_SPIKE):
+    def __init__(
+        self,
+        mixture_weight: float = 0.5,
+        scale_1: float = 1.0,
+        scale_2: float = _SPIKE,
+    ) -> None:
         self.mixture_weight = _validation.proportion(
             "mixture_weight", mixture_weight, one=False
         )
         self.scale_1 = _validation.positive("scale_1", scale_1)
         self.scale_2 = _validation.positive("scale_2", scale_2)
 
-    def elementwise(self, loc, scale, prior_weights=(), draw=None):
+    def elementwise(
+        self,
+        loc: tf.Tensor,
+        scale: tf.Tensor,
+        prior_weights: kl_regularizer.PriorWeights = (),
+        draw: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         if draw is None:
             raise ValueError(
                 "ScaleMixtureKL needs a draw of the posterior. Received: None"
@@ -55,7 +68,7 @@ class ScaleMixtureKL(kl_regularizer.KLRegularizer):
         )
         return gaussian.log_prob(draw, gaussian.Gaussian(loc, scale)) - prior
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             "mixture_weight": self.mixture_weight,
             "scale_1": self.scale_1,

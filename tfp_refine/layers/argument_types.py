@@ -1,0 +1,26 @@
+"""Types of arguments that several layers take."""
+
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+from typing import TypeAlias
+
+import keras
+import tensorflow as tf
+
+from tfp_refine.layers import posterior_family
+
+# A Keras object can be given as itself, by name or as its configuration.
+_Config: TypeAlias = str | Mapping[str, Any] | None
+
+Activation: TypeAlias = _Config | Callable[[tf.Tensor], tf.Tensor]
+Constraint: TypeAlias = _Config | keras.constraints.Constraint
+DType: TypeAlias = _Config | keras.DTypePolicy
+Initializer: TypeAlias = _Config | keras.initializers.Initializer
+Posterior: TypeAlias = _Config | posterior_family.PosteriorFamily
+Regularizer: TypeAlias = _Config | keras.regularizers.Regularizer
+
+# One integer for all spatial axes, or one for each.
+Sizes: TypeAlias = int | Sequence[int]
+Shape: TypeAlias = tuple[int | None, ...]

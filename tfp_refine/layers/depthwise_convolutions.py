@@ -1,0 +1,163 @@
+"""Depthwise convolutions whose weights have posteriors."""
+
+import math
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfp_refine import _validation
+from tfp_refine.layers import argument_types
+from tfp_refine.layers import convolutional_layer
+from tfp_refine.layers import docstrings
+from tfp_refine.layers import estimators
+
+
+class VariationalDepthwiseConv(convolutional_layer.ConvolutionalLayer):
+    """A random convolution of each channel by itself; see the public layers.
+
+    Keras calls the kernel's arguments `depthwise_*`, and so does this class.
+    """
+
+    map_arguments = (
+        "kernel_size",
+        "strides",
+        "padding",
+        "depth_multiplier",
+        "data_format",
+        "dilation_rate",
+    )
+    depth_multiplier: int
+    unit_axes = (-2, -1)
+    _RENAMED = ("initializer", "regularizer", "constraint")
+
+    def __init__(
+        self,
+        kernel_size: argument_types.Sizes,
+        strides: argument_types.Sizes = 1,
+        padding: str = "valid",
+        depth_multiplier: int = 1,
+        data_format: str | None = None,
+        dilation_rate: argument_types.Sizes = 1,
+        activation: argument_types.Activation = None,
+        use_bias: bool = True,
+        depthwise_initializer: argument_types.Initializer = "glorot_uniform",
+        bias_initializer: argument_types.Initializer = "zeros",
+        depthwise_regularizer: argument_types.Regularizer = "gaussian_kl",
+        bias_regularizer: argument_types.Regularizer = "gaussian_kl",
+        activity_regularizer: argument_types.Regularizer = None,
+        depthwise_constraint: argument_types.Constraint = None,
+        bias_constraint: argument_types.Constraint = None,
+        *,
+        kernel_posterior: argument_types.Posterior = "mean_field",
+        bias_posterior: argument_types.Posterior = "mean_field",
+        num_train_examples: int | None = None,
+        kl_scale: float = 1.0,
+        sample: bool = True,
+        seed: int | None = None,
+        name: str | None = None,
+        dtype: argument_types.DType = None,
+        trainable: bool = True,
+    ) -> None:
+        super().__init__(
+            activation=activation,
+            use_bias=use_bias,
+            kernel_initializer=depthwise_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=depthwise_regularizer,
+            bias_regularizer=bias_regularizer,
+            activity_regularizer=activity_regularizer,
+            kernel_constraint=depthwise_constraint,
+            bias_constraint=bias_constraint,
+            kernel_posterior=kernel_posterior,
+            bias_posterior=bias_posterior,
+            num_train_examples=num_train_examples,
+            kl_scale=kl_scale,
+            sample=sample,
+            seed=seed,
+            name=name,
+            dtype=dtype,
+            trainable=trainable,
+        )
+        self._set_map(
+            kernel_size=kernel_size,
+            strides=strides,
+            padding=padding,
+            depth_multiplier=_validation.positive_integer(
+                "depth_multiplier", depth_multiplier
+            ),
+            data_format=data_format,
+            dilation_rate=dilation_rate,
+        )
+
+    @property
+    def depthwise_initializer(self) -> keras.initializers.Initializer:
+        """Initializer of the kernel's means."""
+        return self.kernel_initializer
+
+    @property
+    def depthwise_regularizer(self) -> keras.regularizers.Regularizer | None:
+        """Regularizer of the kernel."""
+        return self.kernel_regularizer
+
+    @property
+    def depthwise_constraint(self) -> keras.constraints.Constraint | None:
+        """Constraint of the kernel's means."""
+        return self.kernel_constraint
+
+    @property
+    def num_groups(self) -> int:
+        """Number of groups of units that see different channels."""
+        return self.kernel.shape[-2]
+
+    def kernel_channels(self, channels: int) -> tuple[int, int]:
+        return channels, self.depth_multiplier
+
+    def fan_in(self, kernel_shape: tuple[int, ...]) -> int:
+        return math.prod(self.kernel_size)
+
+    def regularizer_argument(self, name: str) -> str:
+        prefix = "depthwise" if name == "kernel" else name
+        return f"{prefix}_regularizer"
+
+    def apply_kernel(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+        return keras.ops.depthwise_conv(
+            inputs,
+            kernel,
+            strides=self.strides,
+            padding=self.padding,
+            data_format=self.data_format,
+            dilation_rate=self.dilation_rate,
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        for name in self._RENAMED:
+            config[f"depthwise_{name}"] = config.pop(f"kernel_{name}")
+        return config
+
+
+@keras.saving.register_keras_serializable(package="tfp_refine")
+@docstrings.compose
+class DepthwiseConv1DFlipout(estimators.Flipout, VariationalDepthwiseConv):
+    """Depthwise 1D convolution that decorrelates one draw by random signs.
+
+    {depthwise}
+
+    {conv_flipout}
+    """
+
+    keras_layer = keras.layers.DepthwiseConv1D
+
+
+@keras.saving.register_keras_serializable(package="tfp_refine")
+@docstrings.compose
+class DepthwiseConv2DFlipout(estimators.Flipout, VariationalDepthwiseConv):
+    """Depthwise 2D convolution that decorrelates one draw by random signs.
+
+    {depthwise}
+
+    {conv_flipout}
+    """
+
+    keras_layer = keras.layers.DepthwiseConv2D
