@@ -96,7 +96,7 @@ def _many_classes(predictive):
     fitted = time.perf_counter()
     laplace.optimize_prior_precision()
     tuned = time.perf_counter()
-    laplace.predict(x[_FIT:], predictive, 20, seed=0, average=True)
+    laplace.predict_proba(x[_FIT:], 20, method=predictive, seed=0)
     print(
         f"  {predictive}: fit {fitted - begin:.1f} s, prior "
         f"{tuned - fitted:.1f} s, predict {time.perf_counter() - tuned:.1f} s",

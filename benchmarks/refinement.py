@@ -8,8 +8,8 @@ tuner off and all steps in one long epoch. The last is the strictest.
 
 Then LeNet-5 (batch 256) and the hybrid ResNet-20 (batch 64) on images of
 CIFAR's shape: one member's step, without tracing and evaluation, beside a
-training step of `fit`. Members are mapped (one on each core) and vectorized in
-turn: on a CPU, `mapping="auto"` rests on these figures.
+training step of `fit`, with the mappings "map" (one member on each core) and
+"vmap" in turn: on a CPU, `mapping="auto"` rests on these figures.
 
   python benchmarks/refinement.py
 """
@@ -23,11 +23,11 @@ from _timing import side_by_side
 
 import tfp_refine as tfr
 from tfp_refine.datasets import batches
+from tfp_refine.functional import executor
 from tfp_refine.refinement import engine as engine_lib
-from tfp_refine.refinement import places
-from tfp_refine.refinement import problem as problem_lib
-from tfp_refine.refinement import progress as progress_lib
+from tfp_refine.refinement import objective as objective_lib
 from tfp_refine.refinement import settings as settings_lib
+from tfp_refine.refinement import state as state_lib
 
 _N, _MEMBERS, _RATIOS, _STEPS, _BATCH = 455, 10, (0.7,) * 5, 200, 256
 _TRAIN_STEPS = 2000
@@ -37,7 +37,7 @@ _CLASSIFIERS = {
     "LeNet-5": (tfr.models.LeNet5, 256),
     "ResNet-20": (tfr.models.ResNet20, 64),
 }
-_MAPPINGS = ("mapped", "vectorized")
+_MAPPINGS = ("map", "vmap")
 
 
 def _model():
@@ -136,20 +136,23 @@ def _member_steps(make, batch_size):
     trained = _classifier(make)
     dataset = batches.training_batches(x, y, batch_size, seed=0)
     refined = _classifier(make)
-    problem = problem_lib.Problem(refined, x, y, loss=None)
-    options = settings_lib.check(
+    objective = objective_lib.RefinementObjective(refined, x, y, None, False)
+    settings = settings_lib.Settings(
         num_members=_IMAGE_MEMBERS, members=None, variance_ratios=(0.7,),
         steps=_IMAGE_STEPS, batch_size=batch_size, learning_rate=1e-3,
         learning_rate_decay="constant", keep_better=True, num_eval_samples=1,
         max_eval_examples=64, refine_deterministic=False, seed=0,
     )  # fmt: skip
-    start = progress_lib.Progress.begin(problem.params, problem.prior, options)
+    start = state_lib.RefinementState.begin(
+        objective.params, objective.prior, settings
+    )
 
     def refine(engine):
-        result = engine.run(
-            start.state, start.moments, options.members, 1e-3, 0, _IMAGE_STEPS
-        )
-        return result.params.numpy()
+        results = engine.run(
+            start.members, start.moments, settings.members, 1e-3, 0,
+            _IMAGE_STEPS,
+        )  # fmt: skip
+        return [result.state.params.numpy() for result in results]
 
     functions = {
         "train": lambda: trained.fit(
@@ -158,11 +161,11 @@ def _member_steps(make, batch_size):
     }
     for mapping in _MAPPINGS:
         engine = engine_lib.Engine(
-            problem,
-            options,
+            objective,
+            settings,
             _IMAGE_MEMBERS,
-            mapping == "vectorized",
-            places.Here((problem.others, problem.data)),
+            mapping == "vmap",
+            executor.LocalExecutor((objective.fixed, objective.data)),
         )
         functions[mapping] = functools.partial(refine, engine)
     seconds = side_by_side(functions, rounds=3)
@@ -178,7 +181,7 @@ def _classification():
         print(f"{name}, batch {batch_size}: a training step takes "
               f"{steps['train'] * 1e3:.1f} ms")  # fmt: skip
         for mapping in _MAPPINGS:
-            print(f"  a member's step, {mapping:10s}"
+            print(f"  a member's step, {mapping:4s}"
                   f" {steps[mapping] * 1e3:8.1f} ms, "
                   f"{steps[mapping] / steps['train']:.2f} of it")  # fmt: skip
 

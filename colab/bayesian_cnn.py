@@ -133,7 +133,7 @@ display(plotting.learning_curves(fit.history))  # noqa: F821
 # %%
 display(plotting.elbo_staircase(callback.history))  # noqa: F821
 print(f"mean-field ELBO {ensemble.elbo_init.mean():.0f} nats")
-print(f"refined ELBO    {ensemble.elbo_aux.mean():.0f} nats")
+print(f"refined ELBO    {ensemble.elbo_final.mean():.0f} nats")
 
 # %% [markdown]
 # ## Predictions before and after
@@ -189,16 +189,17 @@ display(  # noqa: F821
 )
 
 # %% [markdown]
-# ## Keep it
-# A model is a `.keras` file, an ensemble a folder.
+# ## Save it
+# A model is saved to a `.keras` file, and any posterior to one file, with its model.
 
 # %%
 import tempfile
 
 folder = tempfile.mkdtemp()
 model.save(os.path.join(folder, "lenet5.keras"))
-ensemble.save(os.path.join(folder, "ensemble"))
-again = tfr.RefinedEnsemble.load(os.path.join(folder, "ensemble"))
+ensemble.save(os.path.join(folder, "ensemble.posterior"))
+again = tfr.load_posterior(os.path.join(folder, "ensemble.posterior"))
 np.testing.assert_array_equal(
-    again.predict(data.x_test, seed=3), ensemble.predict(data.x_test, seed=3)
+    again.predict(data.x_test, 10, seed=3),
+    ensemble.predict(data.x_test, 10, seed=3),
 )

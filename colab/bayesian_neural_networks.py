@@ -320,7 +320,7 @@ ensemble = tfr.refine(
     verbose=0,
 )
 print(f"mean-field ELBO {ensemble.elbo_init.mean():.1f} nats")
-print(f"refined ELBO    {ensemble.elbo_aux.mean():.1f} nats")
+print(f"refined ELBO    {ensemble.elbo_final.mean():.1f} nats")
 report("mean-field VI", loc, scale)
 refined_loc, refined_scale = loc_and_scale(
     tfr.predict(ensemble, x_test, 100, seed=1)
@@ -362,22 +362,22 @@ figure.legend(
 plt.show()
 
 # %% [markdown]
-# ## Keep it
-# A model is a `.keras` file, loaded without `custom_objects`; an ensemble is a
-# folder.
+# ## Save it
+# A model is saved to a `.keras` file, which loads without `custom_objects`; any
+# posterior is saved to one file, with its model.
 
 # %%
 import tempfile
 
 folder = tempfile.mkdtemp()
 model.save(os.path.join(folder, "model.keras"))
-ensemble.save(os.path.join(folder, "ensemble"))
+ensemble.save(os.path.join(folder, "ensemble.posterior"))
 loaded = keras.models.load_model(os.path.join(folder, "model.keras"))
 np.testing.assert_array_equal(
     tfr.predict(loaded, x_test, 1, sample=False),
     tfr.predict(model, x_test, 1, sample=False),
 )
-again = tfr.RefinedEnsemble.load(os.path.join(folder, "ensemble"))
+again = tfr.load_posterior(os.path.join(folder, "ensemble.posterior"))
 np.testing.assert_array_equal(
     again.predict(x_test, seed=2), ensemble.predict(x_test, seed=2)
 )

@@ -268,7 +268,7 @@ for name in ("Gaussian", "EB", "CM", "CM-OPT, free", "CM-OPT"):
 # %%
 for name in ("Gaussian", "EB", "CM", "CM-OPT, free", "CM-OPT"):
     bounds = [
-        tfr.refinement.elbo(
+        tfr.elbo(
             models[name],
             split.x_train,
             split.y_train,

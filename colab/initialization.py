@@ -9,7 +9,7 @@
 # ---
 
 # %% [markdown]
-# # Posteriors that start well
+# # Data-driven initialization
 #
 # [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/tfp-refine/tfp_refine/blob/main/colab/initialization.ipynb)
 #

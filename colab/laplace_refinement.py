@@ -100,14 +100,15 @@ axes.set_xlabel("prior precision")
 axes.set_ylabel("log evidence (nats)")
 axes.legend()
 # %% [markdown]
-# `predict` returns draws of class probabilities, `[draws, examples, classes]`, as
-# everywhere in this package. Closed forms are quicker, and approximate:
+# `predict` returns draws of what the model returns, `[draws, examples, classes]`,
+# and `predict_proba` class probabilities, averaged, as everywhere in this package.
+# Closed forms are quicker, and approximate:
 
 # %%
-for method, how in tfr.laplace.PREDICTIVES.items():
-    probs = laplace.predict(x_test, method, seed=1)
-    nll = tfr.metrics.negative_log_likelihood(y_test, probs)
-    print(f"{method:12s} {nll:.3f}  {how}")
+for method in ("mc", "linearized", "probit", "mean_field"):
+    probs = laplace.predict_proba(x_test, method=method, seed=1)
+    nll = tfr.metrics.negative_log_likelihood(y_test, probs[np.newaxis])
+    print(f"{method:12s} {nll:.3f}")
 
 # %% [markdown]
 # ## Refined by a flow
@@ -126,8 +127,8 @@ for length, posterior in refined.items():
 
 # %% [markdown]
 # ## How near the truth?
-# The no-U-turn sampler needs no approximation but time. `r_hat` tells whether its
-# chains agree: 1 if they do.
+# The no-U-turn sampler samples the exact posterior, but takes longer. R-hat measures
+# whether its chains agree: it is 1 if they do.
 
 # %%
 steps = 10 if FAST else 500
@@ -135,8 +136,8 @@ samples = tfr.sampling.nuts_last_layer(
     laplace, num_warmup=steps, num_samples=steps, seed=1, verbose=0
 )
 print(
-    f"R-hat {samples.r_hat.max():.3f} at worst, effective sample size "
-    f"{samples.effective_sample_size.min():.0f} at least"
+    f"largest R-hat {samples.diagnostics['max_r_hat']:.3f}, smallest effective "
+    f"sample size {samples.diagnostics['min_effective_sample_size']:.0f}"
 )
 
 # %%
@@ -146,13 +147,13 @@ posteriors = {
     "5 flows": refined[5],
     "NUTS": samples,
 }
-# Half of the chains are the reference, the others tell its noise.
-reference = samples.theta[:, ::2].reshape(-1, laplace.mean.size)
+# Half of the chains are the reference; the other half shows its noise.
+reference = samples.samples[:, ::2].reshape(-1, laplace.loc.size)
 print("             MMD     NLL     ECE")
 for name, posterior in posteriors.items():
     probs = posterior.predict(x_test, num_samples=200, seed=1)
     drawn = (
-        samples.theta[:, 1::2].reshape(reference.shape)
+        samples.samples[:, 1::2].reshape(reference.shape)
         if name == "NUTS"
         else posterior.sample(len(reference), seed=1)
     )
@@ -259,11 +260,11 @@ plotting.posterior_contours(
 
 # %% [markdown]
 # ## Kept
-# A posterior is saved without the model, and refuses another one than its own.
+# A posterior is saved with its model, and without the training data.
 
 # %%
-refined[5].save("posterior.npz")
-loaded = tfr.laplace.FlowPosterior.load("posterior.npz", model)
+refined[5].save("refined.posterior")
+loaded = tfr.load_posterior("refined.posterior")
 np.testing.assert_array_equal(
     loaded.predict(x_test[:5], seed=1), refined[5].predict(x_test[:5], seed=1)
 )

@@ -123,7 +123,7 @@ ensemble = callback.ensemble
 # %%
 display(plotting.elbo_staircase(callback.history))  # noqa: F821
 print(f"mean-field ELBO {ensemble.elbo_init.mean():.1f} nats")
-print(f"refined ELBO    {ensemble.elbo_aux.mean():.1f} nats")
+print(f"refined ELBO    {ensemble.elbo_final.mean():.1f} nats")
 
 # %% [markdown]
 # ## Predictions before and after
@@ -148,7 +148,7 @@ before = report(
     "mean-field VI", tfr.predict(model, split.x_test, num_samples=100, seed=1)
 )
 after = report(
-    "refined VI", ensemble.predict(split.x_test, num_samples=10, seed=1)
+    "refined VI", ensemble.predict(split.x_test, num_samples=100, seed=1)
 )
 
 # %%
@@ -179,15 +179,16 @@ axes[0].legend()
 plt.show()
 
 # %% [markdown]
-# ## Keep it
-# An ensemble is one folder; a member is an ordinary Keras model.
+# ## Save it
+# A posterior is saved to one file, with its model. A member of an ensemble is an
+# ordinary Keras model.
 
 # %%
 import tempfile
 
-folder = tempfile.mkdtemp()
-ensemble.save(folder)
-again = tfr.RefinedEnsemble.load(folder)
+path = os.path.join(tempfile.mkdtemp(), "ensemble.posterior")
+ensemble.save(path)
+again = tfr.load_posterior(path)
 np.testing.assert_array_equal(
     again.predict(split.x_test, seed=2), ensemble.predict(split.x_test, seed=2)
 )

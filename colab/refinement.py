@@ -119,7 +119,7 @@ figure, panels = plt.subplots(
 )
 for axes, members, title in zip(
     panels,
-    (conditioned, ensemble.posterior),
+    (conditioned, ensemble),
     ("q(w | a), before optimization", "and after"),
     strict=True,
 ):
@@ -140,13 +140,13 @@ plt.show()
 
 # %% [markdown]
 # ## Bounds
-# `elbo_aux`, averaged over the members, is the bound of `w` and `a` together, the one
-# that is optimized. That of the mixture over all values of `a`, `ELBO_ref`, is
-# higher, but known only where one can integrate.
+# `elbo_final`, averaged over the members, is `ELBO_aux` of the paper: the bound of `w`
+# and `a` together, which is optimized. The bound of the mixture over all values of
+# `a`, `ELBO_ref`, is higher, but it can be computed only by numerical integration.
 
 # %%
 print(f"ELBO_init    {target.bound(mean_field):7.3f}")
-print(f"ELBO_aux     {ensemble.elbo_aux.mean():7.3f}")
+print(f"ELBO_aux     {ensemble.elbo_final.mean():7.3f}")
 print(f"ELBO_ref     {target.bound(target.mixture(ensemble)):7.3f}")
 print(f"log evidence {target.log_evidence():7.3f}")
 
@@ -154,11 +154,11 @@ print(f"log evidence {target.log_evidence():7.3f}")
 # The mixture of few members is rough; more of them cost time, and nothing else.
 
 # %%
-q = ensemble.posterior
 curves = {"posterior": exact, "mean-field VI": mean_field}
 for count in (3, 10, len(drawn)):
     curves[f"{count} members"] = np.mean(
-        stats.norm.pdf(grid, q.loc[:count], q.scale[:count]), axis=0
+        stats.norm.pdf(grid, ensemble.loc[:count], ensemble.scale[:count]),
+        axis=0,
     )
 display(plotting.densities(grid, curves))  # noqa: F821
 
@@ -166,7 +166,7 @@ display(plotting.densities(grid, curves))  # noqa: F821
 # ## How much variance?
 # A variable with hardly any variance leaves the posterior as it was; one with
 # nearly all of it leaves nothing to optimize. Several variables, one after the other,
-# raise `elbo_aux` further. Their members are narrower, and a good mixture needs more
+# raise `ELBO_aux` further. Their members are narrower, and a good mixture needs more
 # of them: `ELBO_ref` is that of 200.
 
 # %%
@@ -176,7 +176,7 @@ for ratios in several[-1:] if FAST else several:
     other = refine_four_modes(10 if FAST else 200, ratios)
     name = f"{ratios[0]}" + (f", {len(ratios)} times" if ratios[1:] else "")
     print(
-        f"{name:20s} {other.elbo_aux.mean():8.3f}  "
+        f"{name:20s} {other.elbo_final.mean():8.3f}  "
         f"{target.bound(target.mixture(other)):8.3f}"
     )
 
@@ -249,9 +249,9 @@ display(plotting.elbo_staircase(ensemble.history))  # noqa: F821
 # %%
 for name in ("elbo_conditioned", "elbo_aux"):
     print(f"{name:17s}", ensemble.history[name].mean(axis=0).round(1))
-error = ensemble.elbo_aux.std(ddof=1) / np.sqrt(ensemble.num_members)
+error = ensemble.elbo_final.std(ddof=1) / np.sqrt(ensemble.num_members)
 print(f"mean-field ELBO {ensemble.elbo_init.mean():.1f} nats")
-print(f"refined ELBO    {ensemble.elbo_aux.mean():.1f} ± {error:.1f} nats")
+print(f"refined ELBO    {ensemble.elbo_final.mean():.1f} ± {error:.1f} nats")
 
 # %% [markdown]
 # ## How many variables?
@@ -271,7 +271,7 @@ for count in (2,) if FAST else (1, 2, 5, 10):
     )
     draws = tfr.predict(other, split.x_test, 100, seed=1)
     print(
-        f"{count:<9d}  {other.elbo_aux.mean():12.1f}  {log_likelihood(draws):19.3f}"
+        f"{count:<9d}  {other.elbo_final.mean():12.1f}  {log_likelihood(draws):19.3f}"
     )
 
 # %% [markdown]
@@ -282,7 +282,9 @@ for count in (2,) if FAST else (1, 2, 5, 10):
 # near the truth.
 
 # %%
-per_member = ensemble.predict(split.x_test, num_samples=100, seed=1)
+per_member = ensemble.predict(
+    split.x_test, num_samples=100 * ensemble.num_members, seed=1
+)
 per_member = per_member.reshape(
     100, ensemble.num_members, *per_member.shape[1:]
 )
@@ -299,8 +301,8 @@ for count in (1, 2, 5, 10):
 # %% [markdown]
 # ## Steps that make it worse
 # With a learning rate that is too large an optimization may end below where it
-# began. `keep_better`, on by default, then takes it back; `history["kept"]` tells
-# which ones were kept.
+# began. `keep_better`, on by default, then undoes it; `history["kept"]` shows which
+# ones were kept.
 
 # %%
 for keep_better in (False, True):
@@ -311,7 +313,7 @@ for keep_better in (False, True):
         keep_better=keep_better,
     )
     print(
-        f"keep_better={keep_better}: refined ELBO {other.elbo_aux.mean():.1f}, "
+        f"keep_better={keep_better}: refined ELBO {other.elbo_final.mean():.1f}, "
         f"kept {other.history['kept'].mean():.0%} of the optimizations"
     )
 
@@ -336,7 +338,7 @@ finally:
 start = time.perf_counter()
 resumed = refine(checkpoint_dir=folder)
 print(f"resumed, and done in {time.perf_counter() - start:.1f} s")
-np.testing.assert_array_equal(resumed.posterior.loc, ensemble.posterior.loc)
+np.testing.assert_array_equal(resumed.loc, ensemble.loc)
 
 # %% [markdown]
 # Members do not depend on each other, only on the seed and their number, so they may
@@ -345,7 +347,7 @@ np.testing.assert_array_equal(resumed.posterior.loc, ensemble.posterior.loc)
 
 # %%
 some = refine(members=range(1, 3))
-difference = some.posterior.loc - ensemble.posterior.loc[1:3]
+difference = some.loc - ensemble.loc[1:3]
 print(f"largest difference of a mean: {np.abs(difference).max():.1e}")
 
 # %% [markdown]
@@ -395,7 +397,7 @@ recurrent_ensemble = tfr.refine(
 )
 seconds["GRU, refinement, 10 members"] = time.perf_counter() - start
 print(f"mean-field ELBO {recurrent_ensemble.elbo_init.mean():.0f} nats")
-print(f"refined ELBO    {recurrent_ensemble.elbo_aux.mean():.0f} nats")
+print(f"refined ELBO    {recurrent_ensemble.elbo_final.mean():.0f} nats")
 options = {"from_logits": True}
 for name, posterior in {
     "mean-field VI": recurrent,

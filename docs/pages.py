@@ -73,9 +73,14 @@ def api_index():
 By convention `import tfp_refine as tfr`. At the root are also
 [`tfr.refine`][{PACKAGE}.refinement.refine],
 [`tfr.RefinementCallback`][{PACKAGE}.refinement.RefinementCallback],
-[`tfr.RefinedEnsemble`][{PACKAGE}.refinement.RefinedEnsemble] and
-[`tfr.predict`][{PACKAGE}.prediction.predict]. `{PACKAGE}.plotting` needs the
-extra `plot` and is imported by its name.
+[`tfr.RefinedEnsemble`][{PACKAGE}.refinement.RefinedEnsemble],
+[`tfr.elbo`][{PACKAGE}.refinement.elbo],
+[`tfr.posterior`][{PACKAGE}.posteriors.posterior],
+[`tfr.load_posterior`][{PACKAGE}.posteriors.load_posterior],
+[`tfr.predict`][{PACKAGE}.posteriors.predict],
+[`tfr.predict_proba`][{PACKAGE}.posteriors.predict_proba] and
+[`tfr.summarize`][{PACKAGE}.posteriors.summarize]. `{PACKAGE}.plotting` needs
+the extra `plot` and is imported by its full name.
 
 | | |
 |---|---|

@@ -33,13 +33,16 @@ from tfp_refine import losses
 from tfp_refine import metrics
 from tfp_refine import models
 from tfp_refine import posteriors
-from tfp_refine import prediction
-from tfp_refine import refinement
 from tfp_refine import regularizers
 from tfp_refine import sampling
-from tfp_refine.prediction import predict
+from tfp_refine.posteriors import load_posterior
+from tfp_refine.posteriors import posterior
+from tfp_refine.posteriors import predict
+from tfp_refine.posteriors import predict_proba
+from tfp_refine.posteriors import summarize
 from tfp_refine.refinement import RefinedEnsemble
 from tfp_refine.refinement import RefinementCallback
+from tfp_refine.refinement import elbo
 from tfp_refine.refinement import refine
 from tfp_refine.version import __version__
 
@@ -51,18 +54,21 @@ __all__ = [
     "callbacks",
     "datasets",
     "distribute",
+    "elbo",
     "ensembles",
     "initializers",
     "laplace",
     "layers",
+    "load_posterior",
     "losses",
     "metrics",
     "models",
+    "posterior",
     "posteriors",
     "predict",
-    "prediction",
+    "predict_proba",
     "refine",
-    "refinement",
     "regularizers",
     "sampling",
+    "summarize",
 ]

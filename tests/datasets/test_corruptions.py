@@ -198,7 +198,7 @@ def test_packages_of_other_corruptions_may_be_missing(monkeypatch, corruption):
 
 
 @pytest.mark.parametrize(
-    ("_validation", "message"),
+    ("arguments", "message"),
     [
         (("spatter", 1), "one of brightness, .*zoom_blur. .*'spatter'"),
         ((None, 1), "corruption=None"),

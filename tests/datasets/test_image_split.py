@@ -150,7 +150,7 @@ def test_no_copy_in_double_precision_is_made():
 
 
 @pytest.mark.parametrize(
-    ("_validation", "message"),
+    ("arguments", "message"),
     [
         ({"validation_fraction": 1.0}, r"in \[0, 1\).*=1.0"),
         ({"validation_fraction": -0.1}, r"in \[0, 1\).*=-0.1"),

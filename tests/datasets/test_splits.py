@@ -147,7 +147,7 @@ def test_embedded_data_split():
 
 
 @pytest.mark.parametrize(
-    ("_validation", "message"),
+    ("arguments", "message"),
     [
         ({"split": -1}, "`split` must be a non-negative integer.*split=-1"),
         ({"split": 0.5}, "`split` must be a non-negative integer"),

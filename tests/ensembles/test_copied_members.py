@@ -40,7 +40,7 @@ def test_checkpoints_of_models_that_train_otherwise_are_refused(
     }  # fmt: skip
     ensembles.deep_ensemble(model(False), x, y, **options)
     ensembles.deep_ensemble(model(False), x, y, **options)  # continues
-    with pytest.raises(ValueError, match="of another deep ensemble"):
+    with pytest.raises(ValueError, match="a different deep ensemble"):
         ensembles.deep_ensemble(model(True), x, y, **options)
 
 

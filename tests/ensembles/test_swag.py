@@ -4,6 +4,8 @@ import pytest
 
 import tfp_refine as tfr
 from tfp_refine import ensembles
+from tfp_refine import functional
+from tfp_refine import posteriors
 from tfp_refine.ensembles import snapshot_moments
 
 N = 60
@@ -42,37 +44,37 @@ def fit(model, data, **options):
 
 
 def test_moments_are_those_of_the_snapshots(rng):
-    snapshots = rng.normal(size=(2, 5, 7))
-    mean, variance, deviations = snapshot_moments.moments(snapshots, 2)
-    np.testing.assert_allclose(mean, snapshots.mean(axis=1))
-    np.testing.assert_allclose(variance, snapshots.var(axis=1))
-    for index, count in enumerate((4, 5)):
-        running = snapshots[:, :count].mean(axis=1)
-        np.testing.assert_allclose(
-            deviations[:, index], snapshots[:, count - 1] - running
-        )
+    snapshots = rng.normal(size=(5, 7))
+    mean, covariance = snapshot_moments.moments(snapshots, 3)
+    np.testing.assert_allclose(mean, snapshots.mean(axis=0))
+    deviations = np.stack(
+        [snapshots[t] - snapshots[: t + 1].mean(axis=0) for t in (2, 3, 4)]
+    )
+    np.testing.assert_allclose(
+        covariance.matrix(),
+        0.5 * np.diag(snapshots.var(axis=0))
+        + 0.5 * deviations.T @ deviations / 2.0,
+    )
 
 
 def test_weights_that_never_move_have_a_variance_nevertheless():
-    snapshots = np.ones((1, 4, 2), np.float32)
-    mean, variance, deviations = snapshot_moments.moments(snapshots, 2)
+    snapshots = np.ones((4, 2), np.float32)
+    mean, covariance = snapshot_moments.moments(snapshots, 2)
     np.testing.assert_array_equal(mean, 1.0)
-    np.testing.assert_allclose(variance, 1e-30, rtol=1e-6)
-    np.testing.assert_array_equal(deviations, 0.0)
+    np.testing.assert_allclose(covariance.variances(), 0.5e-30, rtol=1e-5)
 
 
-def test_other_weights_are_those_of_the_gaussian(rng):
-    model = keras.Sequential(
-        [keras.Input((3,)), keras.layers.Dense(2), keras.layers.Dense(1)]
-    )
+def test_fixed_weights_are_those_of_the_model(data):
+    model = build()
     model.layers[0].trainable = False
-    mean, deviations = np.zeros((2, 3)), np.zeros((2, 2, 3))
-    others = rng.normal(size=(2, 8)).astype(np.float32)
-    posterior = ensembles.SWAG(
-        model, mean, mean + 1.0, deviations, others, np.ones((5, 3), "float32")
+    posterior = fit(model, data)
+    assert type(posterior) is posteriors.GaussianPosterior
+    hidden = model.layers[0](data[0]).numpy()
+    theta = posterior.sample(3, seed=0)
+    expected = hidden @ theta[:, :4, np.newaxis] + theta[:, np.newaxis, 4:]
+    np.testing.assert_allclose(
+        posterior.predict(data[0], 3, seed=0), expected, rtol=1e-4, atol=1e-5
     )
-    found = posterior.ensemble(5, seed=0)
-    np.testing.assert_allclose(found.others, others[[0, 1, 0, 1, 0]], rtol=1e-6)
 
 
 def test_draws_of_models_with_noise_follow_the_seed(data):
@@ -86,12 +88,11 @@ def test_draws_of_models_with_noise_follow_the_seed(data):
     )
     model.compile("sgd", tfr.losses.GaussianNLL(0.5))
     posterior = fit(model, data)
-    members = posterior.ensemble(2, seed=5)
-    np.testing.assert_allclose(
-        posterior.predictive_draws(data[0], 2, seed=5),
-        members.predictive_draws(data[0], 2, seed=5),
-        rtol=1e-6,
+    first, again, other = (
+        posterior.predict(data[0], 2, seed=seed) for seed in (5, 5, 6)
     )
+    np.testing.assert_array_equal(first, again)
+    assert np.any(first != other)
 
 
 def test_the_course_is_that_of_keras(data):
@@ -99,92 +100,102 @@ def test_the_course_is_that_of_keras(data):
     other.set_weights(model.get_weights())
     posterior = fit(model, data, batch_size=100)  # all examples in each step
     other.compile(keras.optimizers.SGD(0.01, momentum=0.9), model.loss)
-    weights = tfr.functional.ModelWeights(other)
-    snapshots = []
+    view, snapshots, losses = functional.WeightView(other), [], []
     for _ in range(6):
-        other.fit(*data, batch_size=N, epochs=1, verbose=0)
-        snapshots.append(weights.values()[0])
-    mean, variance, _ = snapshot_moments.moments(np.array([snapshots]), 3)
-    np.testing.assert_allclose(posterior.mean, mean, rtol=1e-4, atol=1e-6)
+        history = other.fit(*data, batch_size=N, epochs=1, verbose=0)
+        losses += history.history["loss"]
+        snapshots.append(view.params().numpy())
+    mean, covariance = snapshot_moments.moments(np.array(snapshots), 3)
+    np.testing.assert_allclose(posterior.loc, mean, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(
-        posterior.variance, variance, rtol=1e-2, atol=1e-9
+        posterior.covariance.variances(),
+        covariance.variances(),
+        rtol=1e-2,
+        atol=1e-9,
     )
+    np.testing.assert_array_equal(posterior.history["step"], range(1, 7))
+    np.testing.assert_allclose(posterior.history["loss"], losses, rtol=1e-4)
 
 
-def test_draws_have_the_moments(data, rng):
-    model = build()
-    size = tfr.functional.ModelWeights(model).size
-    mean = rng.normal(size=(1, size))
-    variance = rng.uniform(0.5, 2.0, size=(1, size))
-    deviations = rng.normal(size=(1, 4, size))
-    posterior = ensembles.SWAG(
-        model, mean, variance, deviations, np.zeros((1, 0))
-    )
-    draws = posterior.sample(40000, seed=1)
-    covariance = 0.5 * np.diag(variance[0])
-    covariance += 0.5 * deviations[0].T @ deviations[0] / 3.0
-    scale = np.sqrt(np.diag(covariance))
-    # Five and six standard errors, of 21 means and 441 correlations.
-    np.testing.assert_allclose(
-        (draws.mean(axis=0) - mean[0]) / scale, 0.0, atol=5 / 200
-    )
-    errors = (np.cov(draws.T) - covariance) / np.outer(scale, scale)
-    np.testing.assert_allclose(errors, 0.0, atol=6 * np.sqrt(2.0) / 200)
+def batch_norm_posterior(data):
+    model = build(batch_norm=True)
+    model.fit(*data, epochs=3, verbose=0)
+    return model, fit(model, data)
 
 
 def test_moving_averages_are_those_of_the_drawn_weights(data):
     x, _ = data
-    model = build(batch_norm=True)
-    model.fit(*data, epochs=3, verbose=0)
-    posterior = fit(model, data)
-    members = posterior.ensemble(2, seed=0)
-    for index in range(2):
-        member = members.assign_member(index)
-        features = member.layers[0](x).numpy()
-        norm = member.layers[1]
-        np.testing.assert_allclose(
-            norm.moving_mean, features.mean(axis=0), rtol=1e-3, atol=1e-5
-        )
-        np.testing.assert_allclose(
-            norm.moving_variance, features.var(axis=0), rtol=1e-3
-        )
-    draws = tfr.predict(posterior, x, 2, seed=0)
-    np.testing.assert_allclose(draws, members.predict(x), rtol=1e-5)
+    model, posterior = batch_norm_posterior(data)
+    draws = posterior.predict(x, 2, seed=0)
+    view = functional.WeightView(model)
+    for theta, draw in zip(posterior.sample(2, seed=0), draws, strict=True):
+        view.assign(theta)
+        features = model.layers[0](x).numpy()
+        norm = model.layers[1]
+        norm.moving_mean.assign(features.mean(axis=0))
+        norm.moving_variance.assign(features.var(axis=0))
+        np.testing.assert_allclose(draw, model(x), rtol=1e-3, atol=1e-3)
 
 
 def test_there_is_a_gaussian_around_each_member_of_an_ensemble(data):
     ensemble = ensembles.deep_ensemble(
         build(), *data, num_members=3, steps=20, seed=1, verbose=0
     )
-    posterior = fit(ensemble, data, loss=tfr.losses.GaussianNLL(0.5))
-    assert posterior.mean.shape == ensemble.params.shape
-    distances = np.linalg.norm(
-        posterior.mean[:, np.newaxis] - ensemble.params, axis=-1
-    )
-    np.testing.assert_array_equal(np.argmin(distances, axis=1), [0, 1, 2])
-    draws = posterior.sample(3, seed=0)
+    posterior = fit(ensemble, data)
+    assert isinstance(posterior, posteriors.MixturePosterior)
+    assert posterior.history["loss"].shape[0] == 3
+    for number, member in enumerate(posterior.members):
+        distances = np.linalg.norm(member.loc - ensemble.params, axis=-1)
+        assert np.argmin(distances) == number
+    draws = posterior.sample(5, seed=0)
     distances = np.linalg.norm(draws[:, np.newaxis] - ensemble.params, axis=-1)
-    np.testing.assert_array_equal(np.argmin(distances, axis=1), [0, 1, 2])
+    np.testing.assert_array_equal(np.argmin(distances, axis=1), [0, 1, 2, 0, 1])
+
+
+def test_ensembles_of_other_posteriors_are_refused(data):
+    view = functional.WeightView(build(), "none")
+    other = posteriors.EnsemblePosterior(
+        view, np.zeros((2, 0)), view.fixed(), stacked=False
+    )
+    with pytest.raises(ValueError, match="must be points"):
+        fit(other, data)
 
 
 def test_a_saved_posterior_is_the_same(data, tmp_path):
-    model = build(batch_norm=True)
-    posterior = fit(model, data)
-    posterior.save(tmp_path / "swag.npz")
-    loaded = ensembles.SWAG.load(tmp_path / "swag.npz", model)
+    _, posterior = batch_norm_posterior(data)
+    expected = posterior.predict(data[0], 3, seed=0)
+    path = tmp_path / "swag.posterior"
+    posterior.save(path)
+    loaded = tfr.load_posterior(path)
     np.testing.assert_array_equal(
         loaded.sample(3, seed=0), posterior.sample(3, seed=0)
     )
-    with pytest.raises(ValueError, match="set `x` again"):
-        loaded.predictive_draws(data[0], 3)
-    loaded.x = posterior.x
+    with pytest.raises(ValueError, match=r"by `set_data\(x\)`"):
+        loaded.predict(data[0], 3)
+    with pytest.raises(ValueError, match="expects inputs of shape"):
+        loaded.set_data(data[0][:, :2])
+    loaded.set_data(data[0])
     np.testing.assert_allclose(
-        loaded.predictive_draws(data[0], 3, seed=0),
-        posterior.predictive_draws(data[0], 3, seed=0),
+        loaded.predict(data[0], 3, seed=0), expected, rtol=1e-6
+    )
+
+
+def test_a_saved_mixture_is_the_same(data, tmp_path):
+    ensemble = ensembles.deep_ensemble(
+        build(batch_norm=True), *data, num_members=2, steps=20, seed=1,
+        verbose=0,
+    )  # fmt: skip
+    posterior = fit(ensemble, data)
+    path = tmp_path / "swag.posterior"
+    posterior.save(path)
+    loaded = tfr.load_posterior(path)
+    for member in loaded.members:
+        member.set_data(data[0])
+    np.testing.assert_allclose(
+        loaded.predict(data[0], 3, seed=0),
+        posterior.predict(data[0], 3, seed=0),
         rtol=1e-6,
     )
-    with pytest.raises(ValueError, match="must hold a WeightEnsemble"):
-        ensembles.WeightEnsemble.load(tmp_path / "swag.npz", model)
 
 
 def test_an_interrupted_course_ends_in_the_same_place(
@@ -204,17 +215,19 @@ def test_an_interrupted_course_ends_in_the_same_place(
         with pytest.raises(KeyboardInterrupt):
             fit(model, data, checkpoint_dir=tmp_path)
     found = fit(model, data, checkpoint_dir=tmp_path)
-    for name in ("mean", "variance", "deviations"):
-        np.testing.assert_array_equal(
-            getattr(found, name), getattr(expected, name)
-        )
+    np.testing.assert_array_equal(found.loc, expected.loc)
+    for name, value in expected.covariance.arrays().items():
+        np.testing.assert_array_equal(found.covariance.arrays()[name], value)
+    np.testing.assert_array_equal(
+        found.history["loss"], expected.history["loss"]
+    )
     for change in (
         {"momentum": 0.8}, {"learning_rate": 0.02}, {"num_snapshots": 9},
         {"steps_per_snapshot": 2}, {"batch_size": 15}, {"seed": 2},
     ):  # fmt: skip
-        with pytest.raises(ValueError, match="of another swag"):
+        with pytest.raises(ValueError, match="a different swag"):
             fit(model, data, checkpoint_dir=tmp_path, **change)
-    with pytest.raises(ValueError, match="of another swag"):
+    with pytest.raises(ValueError, match="a different swag"):
         fit(build(), data, checkpoint_dir=tmp_path)  # from other weights
 
 
@@ -234,5 +247,5 @@ def test_an_interrupted_course_ends_in_the_same_place(
 def test_bad_arguments_are_refused(data, options, message):
     with pytest.raises(ValueError, match=message):
         fit(build(), data, **options)
-    with pytest.raises(ValueError, match="must be a keras.Model or a Weight"):
+    with pytest.raises(ValueError, match="must be a keras.Model or an Ens"):
         fit("model", data)

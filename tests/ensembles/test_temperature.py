@@ -1,11 +1,10 @@
-import json
-
 import keras
 import numpy as np
 import pytest
 import scipy.optimize
 import tensorflow as tf
 
+import tfp_refine as tfr
 from tests.support import trained_models
 from tfp_refine import ensembles
 from tfp_refine import metrics
@@ -13,6 +12,7 @@ from tfp_refine import metrics
 
 @pytest.fixture(autouse=True)
 def _double():
+    keras.config.dtype_policy()  # which Keras sets once, to the floatx then
     keras.config.set_floatx("float64")
     yield
     keras.config.set_floatx("float32")
@@ -43,7 +43,8 @@ def test_the_temperature_minimizes_the_likelihood(rng, activation):
     )
     np.testing.assert_allclose(scaled.temperature, np.exp(best.x), rtol=1e-5)
     np.testing.assert_allclose(
-        metrics.negative_log_likelihood(y, scaled.predict(x)), best.fun
+        metrics.negative_log_likelihood(y, scaled.predict_proba(x, 1)),
+        best.fun,
     )
 
 
@@ -61,32 +62,74 @@ def test_the_temperature_follows_the_size_of_the_logits(rng, factor):
     x = rng.normal(size=(500, 2))
     y = calibrated_labels(rng, model, x, 2.0)
     before = ensembles.TemperatureScaling(model).fit(x, y)
-    expected = before.predict(x)
+    expected = before.predict_proba(x, 1)
     layer = model.layers[-1]
     layer.set_weights([factor * value for value in layer.get_weights()])
     after = ensembles.TemperatureScaling(model).fit(x, y)
     np.testing.assert_allclose(
         after.temperature, factor * before.temperature, rtol=1e-6
     )
-    np.testing.assert_allclose(after.predict(x), expected, rtol=1e-5)
+    np.testing.assert_allclose(after.predict_proba(x, 1), expected, rtol=1e-5)
 
 
-def test_probabilities_have_the_type_of_keras(rng):
+@pytest.mark.parametrize("activation", [None, "softmax"])
+def test_predictions_are_of_the_kind_of_the_model(rng, activation):
+    model, x, y = trained_models.classifier(rng, activation=activation)
+    scaled = ensembles.TemperatureScaling(model).fit(x, y)
+    logits = model(x) if activation is None else tf.math.log(model(x))
+    expected = logits / scaled.temperature
+    probs = tf.nn.softmax(expected)
+    draws = scaled.predict(x, 3)
+    assert draws.shape == (3, 40, 3)
+    if activation is not None:
+        expected = probs
+    for draw in draws:
+        np.testing.assert_allclose(draw, expected, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(scaled.predict_proba(x, 1), probs, rtol=1e-6)
+
+
+def test_before_it_is_fit_it_is_the_model(rng):
     model, x, _ = trained_models.classifier(rng)
     scaled = ensembles.TemperatureScaling(model)
-    assert scaled.predict(x).dtype == np.float64
-    keras.config.set_floatx("float32")
-    assert scaled.predict(x).dtype == np.float32
+    assert scaled.temperature == 1.0
+    np.testing.assert_allclose(scaled.predict(x, 1)[0], model(x), rtol=1e-6)
 
 
-def test_the_layer_of_the_logits_may_be_named(rng, tmp_path):
+def test_it_does_not_change_with_the_model(rng):
+    model, x, y = trained_models.classifier(rng)
+    scaled = ensembles.TemperatureScaling(model).fit(x, y)
+    before = scaled.predict(x, 1)
+    for weight in model.weights:
+        weight.assign(2.0 * weight)
+    np.testing.assert_array_equal(scaled.predict(x, 1), before)
+
+
+def test_inputs_of_unknown_shape_come_with_the_data(rng):
+    model = keras.Sequential(
+        [
+            keras.Input((None, 2)),
+            keras.layers.GlobalAveragePooling1D(),
+            keras.layers.Dense(3),
+        ]
+    )
+    x = rng.normal(size=(500, 4, 2))
+    y = calibrated_labels(rng, model, x, 1.5)
+    scaled = ensembles.TemperatureScaling(model)
+    for method in (scaled.predict, scaled.predict_proba):
+        with pytest.raises(ValueError, match="call `fit` first"):
+            method(x)
+    scaled.fit(x, y)
+    np.testing.assert_allclose(
+        scaled.predict(x, 1)[0], model(x) / scaled.temperature, atol=1e-6
+    )
+
+
+def test_the_layer_of_the_logits_may_be_named(rng):
     model, x, _ = trained_models.classifier(rng)
     with pytest.raises(ValueError, match="no_such_layer"):
         ensembles.TemperatureScaling(model, "no_such_layer")
     scaled = ensembles.TemperatureScaling(model, model.layers[-1].name)
-    path = tmp_path / "temperature.json"
-    scaled.save(path)
-    assert json.loads(path.read_text())["layer"] == model.layers[-1].name
+    np.testing.assert_allclose(scaled.predict(x, 1)[0], model(x), rtol=1e-6)
 
 
 def test_the_predicted_class_is_the_same(rng):
@@ -95,7 +138,7 @@ def test_the_predicted_class_is_the_same(rng):
     scaled = ensembles.TemperatureScaling(model).fit(
         x, calibrated_labels(rng, model, x, 3.0)
     )
-    (probs,) = scaled.predict(x)
+    probs = scaled.predict_proba(x, 1)
     np.testing.assert_array_equal(
         probs.argmax(axis=-1), np.argmax(model(x), axis=-1)
     )
@@ -105,7 +148,7 @@ def test_the_predicted_class_is_the_same(rng):
 def test_one_output_is_the_logit_of_the_second_class(rng):
     model, x, y = trained_models.logistic_regression(rng, 0.1, 0.3)
     scaled = ensembles.TemperatureScaling(model).fit(x, y)
-    (probs,) = scaled.predict(x)
+    probs = scaled.predict_proba(x, 1)
     np.testing.assert_allclose(
         probs[:, 1],
         tf.sigmoid(model(x)[:, 0] / scaled.temperature),
@@ -127,21 +170,21 @@ def test_a_saved_temperature_is_the_same(rng, tmp_path):
     scaled = ensembles.TemperatureScaling(model).fit(
         x, calibrated_labels(rng, model, x, 3.0)
     )
-    path = tmp_path / "temperature.json"
-    scaled.save(path)
-    loaded = ensembles.TemperatureScaling.load(path, model)
-    np.testing.assert_array_equal(loaded.predict(x), scaled.predict(x))
+    expected = scaled.predict(x, 2)
+    scaled.save(tmp_path / "temperature.posterior")
+    for given in (None, model):
+        loaded = tfr.load_posterior(tmp_path / "temperature.posterior", given)
+        assert loaded.temperature == scaled.temperature
+        np.testing.assert_array_equal(loaded.predict(x, 2), expected)
+        np.testing.assert_array_equal(
+            loaded.predict_proba(x, 1), scaled.predict_proba(x, 1)
+        )
+    scaled.export(tmp_path / "served", 2)
+    served = tf.saved_model.load(tmp_path / "served")
+    np.testing.assert_allclose(served.serve(x), expected, rtol=1e-6)
     model.layers[-1].bias.assign_add(np.ones(3))
     with pytest.raises(ValueError, match="another model"):
-        ensembles.TemperatureScaling.load(path, model)
-    contents = json.loads(path.read_text()) | {"temperature": -1.0}
-    for bad in (contents, {}):
-        path.write_text(json.dumps(bad))
-        with pytest.raises(ValueError, match="holds no temperature"):
-            ensembles.TemperatureScaling.load(path, model)
-    path.unlink()
-    with pytest.raises(ValueError, match="holds no temperature"):
-        ensembles.TemperatureScaling.load(path, model)
+        tfr.load_posterior(tmp_path / "temperature.posterior", model)
 
 
 def test_bad_data_are_named(rng):

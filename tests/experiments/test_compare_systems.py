@@ -203,17 +203,25 @@ def test_longer_training_goes_on_for_the_steps_of_refinement(facts):
 
 def test_laplace_predicts_as_networks_do(facts):
     found = facts["laplace"]
+    np.testing.assert_allclose(found["logits"], [[[0.5, 0.25]]])
     np.testing.assert_allclose(
         found["log_probs"], np.log([[[0.5, 0.25]]]), rtol=1e-6
     )
-    *locs, one, other = np.ravel(found["regression"])
-    assert locs == [0.5, 0.25]
-    for raw in (one, other):
-        np.testing.assert_allclose(math.log1p(math.exp(raw)), 0.7, rtol=1e-6)
-    last_layer, all_layers = found["options"]
-    assert last_layer["num_samples"] == all_layers["num_samples"] == 30
-    assert "method" not in last_layer
-    assert all_layers["method"] == "linearized"
+    one, other = found["asked"]
+    assert one == other
+    assert one[0] == 30
+
+
+def test_laplace_of_all_layers_draws_linearized_outputs(facts):
+    found = facts["laplace"]
+    assert found["shape"] == [30, 1, 4]
+    (raw,) = found["raw_noise"]
+    np.testing.assert_allclose(math.log1p(math.exp(raw)), 0.7, rtol=1e-6)
+    # Five standard errors of 20000 draws.
+    np.testing.assert_allclose(found["mean"], [0.5, 0.25], atol=0.08)
+    np.testing.assert_allclose(
+        found["covariance"], [[4.0, 2.0], [2.0, 2.0]], atol=0.2
+    )
 
 
 def test_laplace_keeps_a_covariance_and_flows_are_added(facts):

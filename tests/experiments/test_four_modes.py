@@ -49,9 +49,9 @@ def test_bounds_are_in_order():
         verbose=0,
     )
     elbo_init = _gaussian_bound(four_modes.BEST_LOC, four_modes.BEST_SCALE)
-    elbo_aux = ensemble.elbo_aux.mean()
+    elbo_aux = ensemble.elbo_final.mean()
     elbo_ref = four_modes.bound(four_modes.mixture(ensemble))
-    error = ensemble.elbo_aux.std(ddof=1) / np.sqrt(150)
+    error = ensemble.elbo_final.std(ddof=1) / np.sqrt(150)
     assert elbo_init + 5 * error < elbo_aux
     # By quadrature with exact local optimization: -1.4404.
     assert elbo_aux == pytest.approx(-1.44, abs=0.1)

@@ -11,7 +11,7 @@ from absl.testing import flagsaver
 from tests.support import experiment_command
 from tfp_refine import datasets
 from tfp_refine import metrics
-from tfp_refine import refinement
+from tfp_refine import posteriors
 from tfp_refine.experiments import image
 from tfp_refine.experiments import image_models
 from tfp_refine.experiments import image_report
@@ -54,12 +54,12 @@ def test_record_and_table_hold_every_method(finished):
 def test_metrics_are_those_of_the_saved_ensemble_on_test_images(finished):
     directory, _ = finished
     record = experiment_command.results(directory)
-    ensemble = refinement.RefinedEnsemble.load(
-        directory / "refined_vi" / "ensemble"
+    ensemble = posteriors.load_posterior(
+        directory / "refined_vi" / "ensemble.posterior"
     )
     raw = datasets.load_images("digits")
     data = datasets.standardized_images(raw)
-    draws = ensemble.predictive_draws(data.x_test, 4, seed=0)
+    draws = ensemble.predict(data.x_test, 4, seed=0)
     probs = np.exp(draws) / np.sum(np.exp(draws), axis=-1, keepdims=True)
     probs = np.mean(probs, axis=0)
     found = record["metrics"]["refined_vi"]
@@ -71,7 +71,7 @@ def test_metrics_are_those_of_the_saved_ensemble_on_test_images(finished):
         found["mll"], np.mean(np.log(probs[rows, data.y_test])), rtol=1e-4
     )
     # Not the training images, which have another likelihood.
-    train = ensemble.predictive_draws(data.x_train, 4, seed=0)
+    train = ensemble.predict(data.x_train, 4, seed=0)
     nll = metrics.negative_log_likelihood(data.y_train, train, from_logits=True)
     assert abs(found["mll"] + nll) > 1e-3
     for name, value in (
@@ -173,7 +173,8 @@ def test_runs_that_are_killed_end_with_the_same_numbers(tmp_path):
     # In the middle of training, then in the middle of refinement.
     COMMAND.kill_when((killed / "vi" / "segment_1.keras").exists, *flags)
     assert not list((killed / "vi").glob("evaluation*"))
-    COMMAND.kill_when((killed / "refined_vi" / "refinement.npz").exists, *flags)
+    checkpoint = killed / "refined_vi" / "refinement.ckpt"
+    COMMAND.kill_when(checkpoint.exists, *flags)
     assert not list((killed / "refined_vi").glob("evaluation*"))
     for folder in (whole, killed):
         process = COMMAND.run(f"--output_dir={folder}", *flags[1:])

@@ -9,7 +9,7 @@ from tests.support import experiment_command
 from tfp_refine import datasets
 from tfp_refine import metrics
 from tfp_refine import models
-from tfp_refine import prediction
+from tfp_refine import posteriors
 from tfp_refine.experiments import image_pruning
 
 COMMAND = experiment_command.Command(
@@ -94,7 +94,7 @@ def test_pruning_takes_the_noisiest_units_and_puts_them_back(digits):
         seen.append(
             [np.all(np.asarray(v.kernel) == 0.0, 0) for v in model.layers[2:]]
         )
-        return prediction.predict(model, digits.x_test, 3, seed=1)
+        return posteriors.predict(model, digits.x_test, 3, seed=1)
 
     found = image_pruning.analyze(model, predict, digits.y_test)
     for one, other in zip(before, model.get_weights(), strict=True):
@@ -110,7 +110,7 @@ def test_pruning_takes_the_noisiest_units_and_puts_them_back(digits):
         hidden = np.concatenate(removed[:-1])
         assert set(np.flatnonzero(hidden)) == set(np.argsort(ratios)[:count])
         assert not np.any(removed[-1])
-    whole = prediction.predict(model, digits.x_test, 3, seed=1)
+    whole = posteriors.predict(model, digits.x_test, 3, seed=1)
     np.testing.assert_allclose(
         curve["nll"][0],
         metrics.negative_log_likelihood(digits.y_test, whole, from_logits=True),

@@ -96,7 +96,7 @@ def test_flows_from_scratch_alone_and_what_was_lost_are_computed(tmp_path):
     )  # fmt: skip
     process = COMMAND.run(*flags)
     assert process.returncode == 0, process.stderr
-    (lost,) = tmp_path.glob("posteriors/from_scratch_1_*.npz")
+    (lost,) = tmp_path.glob("posteriors/from_scratch_1_*.posterior")
     lost.unlink()
     (tmp_path / "results.json").unlink()
     process = COMMAND.run(*flags)
@@ -267,7 +267,7 @@ def test_errors_of_integration_are_as_known(monkeypatch):
 @pytest.mark.slow
 def test_a_run_that_was_killed_ends_with_the_same_numbers(finished, tmp_path):
     COMMAND.kill_when(
-        lambda: [*tmp_path.glob("posteriors/refined_1_*.npz")],
+        lambda: [*tmp_path.glob("posteriors/refined_1_*.posterior")],
         *digits(tmp_path),
     )
     process = COMMAND.run(*digits(tmp_path))

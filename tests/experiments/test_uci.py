@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support import experiment_command
+from tfp_refine import posteriors
 
 COMMAND = experiment_command.Command(
     "uci",
@@ -57,9 +58,10 @@ def test_figures_are_in_original_units(finished):
 def test_staircase_is_drawn_and_the_ensemble_saved(finished):
     directory, _ = finished
     assert (directory / "elbo_staircase.png").stat().st_size > 10000
-    assert (
-        directory / "split_1" / "refined_vi" / "ensemble" / "members.npz"
-    ).exists()
+    ensemble = posteriors.load_posterior(
+        directory / "split_1" / "refined_vi" / "ensemble.posterior"
+    )
+    assert ensemble.num_members == 3
 
 
 @pytest.mark.slow

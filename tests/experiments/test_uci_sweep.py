@@ -75,7 +75,7 @@ def test_what_is_there_is_not_run_again(finished):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "_validation",
+    "arguments",
     [
         ["--regularizer=log_uniform", "--posterior=mean_field,fixed_variance"],
         ["--regularizer=scale_mixture", "--estimator=reparameterization"],

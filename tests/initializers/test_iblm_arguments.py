@@ -102,7 +102,7 @@ def test_bad_arguments_are_refused_at_once(name, value, message):
 
 
 @pytest.mark.parametrize(
-    ("_validation", "message"),
+    ("arguments", "message"),
     [
         ({"batch_size": 1}, "`batch_size` must be 2 at least"),
         ({"batch_size": 0}, "`batch_size` must be"),

@@ -204,7 +204,7 @@ def test_a_bias_without_posterior_gets_the_mean(rng):
 
 
 @pytest.mark.parametrize(
-    ("_validation", "kernel", "bias"),
+    ("arguments", "kernel", "bias"),
     [
         ({}, 1.0, 1.0),
         (prior(0.3, 2.0), 0.3, 2.0),

@@ -126,7 +126,7 @@ def test_both_signs_appear(rng):
 
 
 @pytest.mark.parametrize(
-    "_validation", [{"random_signs": False}, {"mode": "paper"}]
+    "arguments", [{"random_signs": False}, {"mode": "paper"}]
 )
 def test_signs_need_not_be_random(arguments, rng):
     assert np.all(hidden_means(*steep(rng), 1, **arguments)[0] > 2.0)

@@ -19,9 +19,7 @@ CONVOLUTIONS = [
     (layers.Conv2DMNF, {"filters": 3, "kernel_size": 2}),
     (layers.DenseFlipout, {"units": 6}),
 ]
-every_layer = pytest.mark.parametrize(
-    ("make_layer", "_validation"), CONVOLUTIONS
-)
+every_layer = pytest.mark.parametrize(("make_layer", "arguments"), CONVOLUTIONS)
 
 
 def initialized(make, make_layer, arguments):
@@ -130,7 +128,7 @@ def test_biases_without_a_posterior_are_zero(make):
 
 @pytest.mark.parametrize("scale", [0.2, 1.0, 3.0, "fan_in", "he"])
 @pytest.mark.parametrize(
-    ("make_layer", "_validation"),
+    ("make_layer", "arguments"),
     [(v, a) for v, a in CONVOLUTIONS if v is not layers.Conv2DMNF],
 )
 def test_uninformative_posteriors_have_no_divergence(

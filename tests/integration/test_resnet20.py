@@ -58,7 +58,7 @@ def test_it_trains_and_refines(images, batch_norm):
     )  # fmt: skip
     for name, values in ensemble.history.items():
         assert np.all(np.isfinite(values)), name
-    assert np.all(ensemble.elbo_aux > ensemble.elbo_init)
+    assert np.all(ensemble.elbo_final > ensemble.elbo_init)
     for before, after in zip(
         statistics, ensemble.member(1).non_trainable_weights, strict=True
     ):

@@ -232,7 +232,7 @@ def test_layers_that_draw_all_their_weights_are_refined_and_saved(
     # Most of 10 independent steps of two members raise the bound.
     assert np.mean(ensemble.history["kept"]) > 0.5
     ensemble.save(tmp_path / "ensemble")
-    loaded = tfr.RefinedEnsemble.load(tmp_path / "ensemble")
+    loaded = tfr.load_posterior(tmp_path / "ensemble")
     ensemble.export(tmp_path / "exported", seed=3)
     expected = ensemble.predict(x, seed=3)
     np.testing.assert_array_equal(loaded.predict(x, seed=3), expected)

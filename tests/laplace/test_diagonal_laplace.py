@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from tests.support import trained_models
 from tfp_refine import laplace
+from tfp_refine.laplace import predictives
 
 
 @pytest.fixture(autouse=True)
@@ -34,9 +35,9 @@ def test_the_precision_is_the_gauss_newton_diagonal(rng):
     hessian = np.stack([np.diag(p) - np.outer(p, p) for p in probs])
     expected = np.einsum("nid,nij,njd->d", jacobian, hessian, jacobian)
     np.testing.assert_allclose(
-        np.diag(posterior.posterior_precision), expected + 0.4
+        np.diag(posterior.covariance.matrix(-2)), expected + 0.4
     )
-    mean, covariance = posterior.output_moments(x)
+    mean, covariance = posterior.linearized_outputs(x)
     np.testing.assert_allclose(mean, model(x))
     np.testing.assert_allclose(
         covariance,
@@ -49,11 +50,27 @@ def test_a_certain_posterior_predicts_as_the_model(rng):
     posterior = laplace.DiagonalLaplace(
         model, "classification", prior_precision=1e12
     ).fit(x, y, verbose=0)
-    for method in laplace.PREDICTIVES:
-        found = posterior.predict(x, method, 2, seed=0)
-        np.testing.assert_allclose(
-            found, np.broadcast_to(model(x), found.shape), atol=1e-4
-        )
+    for method in predictives.PREDICTIVES:
+        found = posterior.predict_proba(x, 2, method=method, seed=0)
+        np.testing.assert_allclose(found, model(x), atol=1e-4)
+
+
+def test_the_linearized_network_predicts_unless_weights_are_named(rng):
+    model, x, y = trained_models.classifier(rng)
+    posterior = laplace.DiagonalLaplace(model, "classification").fit(
+        x, y, verbose=0
+    )
+    default = posterior.predict_proba(x, 5, seed=1)
+    linearized, draws = (
+        posterior.predict_proba(x, 5, method=method, seed=1)
+        for method in ("linearized", "mc")
+    )
+    np.testing.assert_array_equal(default, linearized)
+    logits = posterior.predict(x, 5, seed=1)
+    np.testing.assert_allclose(
+        draws, np.mean(tf.nn.softmax(logits), axis=0), rtol=1e-6
+    )
+    assert np.abs(default - draws).max() > 0.01
 
 
 def test_a_convolutional_network_is_linearized(rng):
@@ -70,8 +87,8 @@ def test_a_convolutional_network_is_linearized(rng):
         x, y, verbose=0
     )
     jacobian = jacobian_of(model, x)
-    _, covariance = posterior.output_moments(x)
-    variance = np.diag(posterior.posterior_covariance)
+    _, covariance = posterior.linearized_outputs(x)
+    variance = np.diag(posterior.covariance.matrix())
     np.testing.assert_allclose(
         covariance, np.einsum("nid,d,njd->nij", jacobian, variance, jacobian)
     )
@@ -97,7 +114,7 @@ def test_layers_that_do_not_vectorize_are_differentiated(rng, kind):
         [np.sum(np.square(j), axis=(0, 1)).ravel() for j in jacobians]
     )
     np.testing.assert_allclose(
-        np.diag(posterior.posterior_precision) - 1.0,
+        np.diag(posterior.covariance.matrix(-2)) - 1.0,
         expected,
         rtol=1e-3,
         atol=1e-4 * np.max(expected),
@@ -111,12 +128,10 @@ def test_blocks_of_examples_change_nothing(rng, monkeypatch):
     )
     whole.fit(x, y, verbose=0)
     # 7 examples of 3 outputs and 27 weights: the last block is smaller.
-    monkeypatch.setattr(
-        "tfp_refine.laplace.diagonal_laplace._MAX_NUMBERS", 7 * 3 * 27
-    )
+    monkeypatch.setattr("tfp_refine.laplace.laplace._MAX_NUMBERS", 7 * 3 * 27)
     blocks.fit(x, y, verbose=0)
     np.testing.assert_allclose(
-        blocks.posterior_precision, whole.posterior_precision
+        blocks.covariance.matrix(-2), whole.covariance.matrix(-2)
     )
     np.testing.assert_allclose(
         blocks.log_marginal_likelihood(), whole.log_marginal_likelihood()

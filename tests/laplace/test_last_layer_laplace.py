@@ -4,10 +4,11 @@ import pytest
 import scipy.stats
 import tensorflow as tf
 
+import tfp_refine
 from tests.support import statistics
 from tests.support import trained_models
 from tfp_refine import laplace
-from tfp_refine import prediction
+from tfp_refine.laplace import predictives
 
 
 def fit(model, x, y, hessian="full", kind="classification", **arguments):
@@ -58,18 +59,18 @@ def test_the_precision_is_the_exact_hessian_and_the_prior(rng, use_bias):
     posterior = fit(model, x, y, prior_precision=0.3)
     hessian = exact_hessian(model, x, y, use_bias)
     np.testing.assert_allclose(
-        posterior.posterior_precision,
+        posterior.covariance.matrix(-2),
         hessian + 0.3 * np.eye(len(hessian)),
         atol=1e-10,
     )
     np.testing.assert_allclose(
-        posterior.posterior_covariance @ posterior.posterior_precision,
+        posterior.covariance.matrix() @ posterior.covariance.matrix(-2),
         np.eye(len(hessian)),
         atol=1e-9,
     )
     diagonal = fit(model, x, y, "diag", prior_precision=0.3)
     np.testing.assert_allclose(
-        np.diag(diagonal.posterior_precision), np.diag(hessian) + 0.3
+        np.diag(diagonal.covariance.matrix(-2)), np.diag(hessian) + 0.3
     )
 
 
@@ -77,14 +78,14 @@ def test_kron_is_exact_for_a_single_example(rng):
     model, x, y = trained_models.classifier(rng, count=1)
     full, kron = (fit(model, x, y, hessian) for hessian in ("full", "kron"))
     np.testing.assert_allclose(
-        kron.posterior_precision, full.posterior_precision, atol=1e-10
+        kron.covariance.matrix(-2), full.covariance.matrix(-2), atol=1e-10
     )
 
 
 def test_kron_is_another_for_several_examples(rng):
     model, x, y = trained_models.classifier(rng)
     full, kron = (fit(model, x, y, hessian) for hessian in ("full", "kron"))
-    difference = kron.posterior_precision - full.posterior_precision
+    difference = kron.covariance.matrix(-2) - full.covariance.matrix(-2)
     assert np.abs(difference).max() > 0.1
 
 
@@ -93,10 +94,26 @@ def test_draws_have_the_moments_of_the_posterior(rng, hessian):
     model, x, y = trained_models.classifier(rng)
     posterior = fit(model, x, y, hessian)
     draws = posterior.sample(100000, seed=0)
-    root = np.linalg.cholesky(posterior.posterior_precision)
-    whitened = (draws - posterior.mean) @ root
+    root = np.linalg.cholesky(posterior.covariance.matrix(-2))
+    whitened = (draws - posterior.loc) @ root
     statistics.assert_mean(whitened, 0.0, 1.0, resolves=0.05)
     np.testing.assert_allclose(np.cov(whitened.T), np.eye(15), atol=0.03)
+
+
+@pytest.mark.parametrize("hessian", ["full", "kron", "diag"])
+def test_the_bijector_makes_the_weights_and_undoes_it(rng, hessian):
+    model, x, y = trained_models.classifier(rng)
+    posterior = fit(model, x, y, hessian)
+    z = tf.constant(rng.normal(size=(4, 15)))
+    theta = posterior.bijector.forward(z)
+    np.testing.assert_array_equal(theta, posterior.transform(z))
+    np.testing.assert_allclose(
+        posterior.bijector.inverse(tf.identity(theta)), z, atol=1e-10
+    )
+    _, log_det = np.linalg.slogdet(posterior.covariance.matrix())
+    np.testing.assert_allclose(
+        posterior.bijector.forward_log_det_jacobian(z, 1), 0.5 * log_det
+    )
 
 
 @pytest.mark.parametrize("hessian", ["full", "kron", "diag"])
@@ -106,12 +123,12 @@ def test_outputs_have_the_moments_of_the_weights(rng, hessian):
     features = model.layers[1](x)
     design = np.concatenate([features, np.ones((len(x), 1))], axis=1)
     jacobian = np.stack([np.kron(np.eye(3), row) for row in design])
-    mean, covariance = posterior.output_moments(x)
+    mean, covariance = posterior.linearized_outputs(x)
     np.testing.assert_allclose(mean, model(x))
     np.testing.assert_allclose(
         covariance,
         jacobian
-        @ posterior.posterior_covariance
+        @ posterior.covariance.matrix()
         @ np.transpose(jacobian, [0, 2, 1]),
         atol=1e-10,
     )
@@ -128,45 +145,44 @@ def test_outputs_have_the_moments_of_the_weights(rng, hessian):
 def test_linearized_and_weight_draws_agree(rng, hessian):
     model, x, y = trained_models.classifier(rng)
     posterior = fit(model, x[:5], y[:5], hessian)
-    draws = {
-        method: posterior.predict(x[:5], method, 20000, seed=1)
+    means = [
+        posterior.predict_proba(x[:5], 20000, method=method, seed=1)
         for method in ("mc", "linearized")
-    }
-    assert draws["mc"].shape == draws["linearized"].shape == (20000, 5, 3)
+    ]
+    assert means[0].shape == means[1].shape == (5, 3)
     # Standard errors are at most 0.5 / sqrt(20000): six of the difference.
-    means = [value.mean(axis=0) for value in draws.values()]
     np.testing.assert_allclose(*means, atol=6 * 0.5 * np.sqrt(2 / 20000))
-    mean = posterior.predict(x[:5], "mc", 20000, seed=1, average=True)
-    np.testing.assert_allclose(mean[0], means[0], atol=1e-6)
+    logits = posterior.predict(x[:5], 20000, seed=1)
+    np.testing.assert_allclose(
+        means[0], np.mean(tf.nn.softmax(logits), axis=0), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("method", ["probit", "mean_field"])
 def test_closed_forms_are_probabilities_near_the_exact_ones(rng, method):
     model, x, y = trained_models.classifier(rng)
     posterior = fit(model, x, y)
-    exact = posterior.predict(x, "mc", 5000, seed=1).mean(axis=0)
-    (found,) = posterior.predict(x, method)
+    exact = posterior.predict_proba(x, 5000, seed=1)
+    found = posterior.predict_proba(x, method=method)
     np.testing.assert_allclose(found.sum(axis=-1), 1.0)
     assert 0.0 < np.abs(found - exact).max() < 0.15
 
 
-@pytest.mark.parametrize("method", laplace.PREDICTIVES)
+@pytest.mark.parametrize("method", predictives.PREDICTIVES)
 def test_a_certain_posterior_predicts_as_the_model(rng, method):
     model, x, y = trained_models.classifier(rng, activation="softmax")
     posterior = fit(model, x, y, prior_precision=1e12)
-    found = posterior.predict(x, method, 3, seed=0)
-    np.testing.assert_allclose(
-        found, np.broadcast_to(model(x), found.shape), atol=1e-4
-    )
+    found = posterior.predict_proba(x, 3, method=method, seed=0)
+    np.testing.assert_allclose(found, model(x), atol=1e-4)
 
 
 def test_one_output_is_the_logit_of_the_second_class(rng):
     model, x, y = trained_models.logistic_regression(rng, 0.1)
     posterior = fit(model, x, y, prior_precision=0.1)
-    exact = posterior.predict(x, "mc", 20000, seed=1).mean(axis=0)
+    exact = posterior.predict_proba(x, 20000, seed=1)
     assert exact.shape == (50, 2)
     for method in ("probit", "mean_field"):
-        (found,) = posterior.predict(x, method)
+        found = posterior.predict_proba(x, method=method)
         np.testing.assert_allclose(found, exact, atol=0.017 + 0.015)
     np.testing.assert_array_equal(exact[:, 1] > 0.5, model(x)[:, 0] > 0)
 
@@ -175,7 +191,7 @@ def test_one_output_is_the_logit_of_the_second_class(rng):
 def test_predict_draws_what_the_model_returns(rng, activation):
     model, x, y = trained_models.classifier(rng, activation=activation)
     posterior = fit(model, x, y, prior_precision=1e12)
-    draws = prediction.predict(posterior, x, 2, seed=0)
+    draws = tfp_refine.predict(posterior, x, 2, seed=0)
     assert draws.shape == (2, 40, 3)
     np.testing.assert_allclose(draws[0], model(x), atol=1e-4)
 
@@ -205,11 +221,11 @@ def test_the_best_precision_is_the_fixed_point(rng, hessian):
     best = posterior.optimize_prior_precision()
     assert best == posterior.prior_precision
     eigenvalues = np.linalg.eigvalsh(
-        posterior.posterior_precision - best * np.eye(15)
+        posterior.covariance.matrix(-2) - best * np.eye(15)
     )
     determined = np.sum(eigenvalues / (eigenvalues + best))
     np.testing.assert_allclose(
-        best, determined / np.sum(posterior.mean**2), rtol=1e-6
+        best, determined / np.sum(posterior.loc**2), rtol=1e-6
     )
     at_best = posterior.log_marginal_likelihood()
     for factor in (0.9, 1.1):
@@ -244,8 +260,8 @@ def test_a_grid_search_finds_the_least_loss_and_survives_infinities(rng):
     losses = {}
     for precision in grid:
         posterior.prior_precision = precision
-        probs = posterior.predict(validation[0], num_samples=2, seed=0)
-        chosen = probs.mean(axis=0)[np.arange(30), validation[1]]
+        probs = posterior.predict_proba(validation[0], 2, seed=0)
+        chosen = probs[np.arange(30), validation[1]]
         with np.errstate(divide="ignore"):
             losses[precision] = -np.mean(np.log(chosen))
     assert np.isinf(losses[1e-30])
@@ -265,8 +281,8 @@ def test_a_grid_search_finds_the_least_loss_and_survives_infinities(rng):
 def test_a_saved_posterior_is_the_same(rng, tmp_path, hessian):
     model, x, y = trained_models.classifier(rng)
     posterior = fit(model, x, y, hessian, prior_precision=0.7)
-    posterior.save(tmp_path / "laplace.npz")
-    loaded = laplace.LastLayerLaplace.load(tmp_path / "laplace.npz", model)
+    posterior.save(tmp_path / "laplace.posterior")
+    loaded = tfp_refine.load_posterior(tmp_path / "laplace.posterior", model)
     assert loaded.log_marginal_likelihood() == (
         posterior.log_marginal_likelihood()
     )
@@ -282,14 +298,14 @@ def test_a_saved_posterior_is_the_same(rng, tmp_path, hessian):
 
 def test_a_model_of_other_weights_is_refused(rng, tmp_path):
     model, x, y = trained_models.classifier(rng)
-    fit(model, x, y).save(tmp_path / "laplace.npz")
+    fit(model, x, y).save(tmp_path / "laplace.posterior")
     model.layers[1].kernel.assign_add(np.ones((2, 4)))
     with pytest.raises(ValueError, match="another model"):
-        laplace.LastLayerLaplace.load(tmp_path / "laplace.npz", model)
+        tfp_refine.load_posterior(tmp_path / "laplace.posterior", model)
 
 
 @pytest.mark.parametrize(
-    ("_validation", "message"),
+    ("arguments", "message"),
     [
         ({"likelihood": "poisson"}, "likelihood"),
         ({"hessian": "exact"}, "hessian"),
@@ -325,8 +341,29 @@ def test_bad_data_are_named(rng):
 def test_closed_forms_are_refused_for_a_regression(rng):
     model, x, y = trained_models.ridge_regression(rng, 0.7, 2.0)
     posterior = fit(model, x, y, kind="regression")
-    with pytest.raises(ValueError, match="classification"):
-        posterior.predict(x, "probit")
+    for method in predictives.PREDICTIVES:
+        with pytest.raises(ValueError, match="use `predict` for a regression"):
+            posterior.predict_proba(x, method=method)
+
+
+def test_the_moments_of_a_regression_are_those_of_new_targets(rng):
+    model, x, y = trained_models.ridge_regression(rng, 0.7, 2.0)
+    posterior = fit(model, x, y, kind="regression", noise_scale=0.7)
+    mean, covariance = posterior.predict_moments(x)
+    of_outputs = posterior.linearized_outputs(x)
+    np.testing.assert_array_equal(mean, of_outputs[0])
+    np.testing.assert_allclose(
+        covariance - of_outputs[1],
+        0.49 * np.eye(2) + np.zeros((30, 2, 2)),
+        atol=1e-12,
+    )
+    draws = posterior.predict(x[:1], 50000, seed=1)[:, 0]
+    statistics.assert_mean(
+        draws - mean[0], 0.0, np.sqrt(np.diag(of_outputs[1][0])), resolves=0.05
+    )
+    model, x, y = trained_models.classifier(rng)
+    with pytest.raises(ValueError, match="is for regression"):
+        fit(model, x, y).predict_moments(x)
 
 
 def test_a_hessian_that_is_not_definite_is_refused(rng, monkeypatch):
@@ -347,7 +384,7 @@ def test_kron_is_the_factor_of_outputs_and_the_mean_of_features(rng):
     of_outputs = np.diag(probs.sum(axis=0)) - probs.T @ probs
     design = np.concatenate([model.layers[1](x), np.ones((40, 1))], axis=1)
     np.testing.assert_allclose(
-        posterior.posterior_precision,
+        posterior.covariance.matrix(-2),
         np.kron(of_outputs, design.T @ design / 40) + 0.3 * np.eye(15),
         atol=1e-10,
     )
@@ -360,11 +397,11 @@ def test_blocks_of_examples_change_nothing(rng, hessian, monkeypatch):
     bound = whole.elbo(5)
     room = "tfp_refine.laplace"
     # 7 examples for "full" and 21 for the others: the last block is smaller.
-    monkeypatch.setattr(f"{room}.last_layer_laplace._MAX_NUMBERS", 7 * 24)
-    monkeypatch.setattr(f"{room}.density_posterior._MAX_ROWS", 7)
+    monkeypatch.setattr(f"{room}.laplace._MAX_NUMBERS", 7 * 24)
+    monkeypatch.setattr("tfp_refine.posteriors.evidence_bound._MAX_ROWS", 7)
     blocks = fit(model, x, y, hessian)
     np.testing.assert_allclose(
-        blocks.posterior_precision, whole.posterior_precision, atol=1e-10
+        blocks.covariance.matrix(-2), whole.covariance.matrix(-2), atol=1e-10
     )
     np.testing.assert_allclose(
         blocks.log_marginal_likelihood(), whole.log_marginal_likelihood()
@@ -386,8 +423,10 @@ def test_seeds_fix_draws_and_the_bound(rng):
     for function in (
         lambda seed: posterior.sample(2, seed=seed),
         lambda seed: posterior.elbo(2, seed=seed),
-        lambda seed: posterior.predict(x, "mc", 2, seed),
-        lambda seed: posterior.predict(x, "linearized", 2, seed),
+        lambda seed: posterior.predict(x, 2, seed=seed),
+        lambda seed: posterior.predict_proba(
+            x, 2, method="linearized", seed=seed
+        ),
     ):
         np.testing.assert_array_equal(function(1), function(1))
         assert (function(1) != function(2)).any()
@@ -412,9 +451,12 @@ def test_bad_values_are_named_and_change_nothing(rng):
             with pytest.raises(ValueError, match=f"`{name}`"):
                 posterior.log_marginal_likelihood(**{name: value})
         assert getattr(posterior, name) == 1.0
+    with pytest.raises(ValueError, match="`num_samples`"):
+        posterior.predict(x, 0)
+    model, x, y = trained_models.classifier(rng)
     for method in ("mc", "linearized"):
         with pytest.raises(ValueError, match="`num_samples`"):
-            posterior.predict(x, method, num_samples=0)
+            fit(model, x, y).predict_proba(x, 0, method=method)
 
 
 @pytest.mark.parametrize("hessian", ["full", "kron", "diag"])

@@ -38,7 +38,7 @@ def test_default_has_the_published_number_of_weights():
     )
     assert count == 545546
     model = models.LeNet5((28, 28, 1))
-    assert functional.WeightLayout(model).size == count
+    assert functional.MeanFieldView(model).size == count
     # A mean and a scale each, and nothing else.
     sizes = [np.prod(v.shape) for v in model.trainable_weights]
     assert sum(sizes) == 2 * count
@@ -52,7 +52,7 @@ def test_caffe_widths_have_the_published_number_of_weights():
     assert count == 431080
     options = {"widths": (20, 50, 500), "padding": "valid"}
     model = models.LeNet5((28, 28, 1), **options)
-    assert functional.WeightLayout(model).size == count
+    assert functional.MeanFieldView(model).size == count
     plain = models.LeNet5(
         (28, 28, 1),
         conv_layer=keras.layers.Conv2D,

@@ -80,7 +80,7 @@ def test_every_random_weight_has_a_scale_besides(variational, pick):
     random = 64 * 10 + sum(map(pick, block_kernels(3)))
     assert random == {"hybrid": 145792, "full": 267904}[variational]
     model = models.ResNet20((32, 32, 3), variational=variational)
-    assert functional.WeightLayout(model).size == random
+    assert functional.MeanFieldView(model).size == random
     trainable = sum(np.prod(v.shape) for v in model.trainable_weights)
     assert trainable == count_deterministic(3, 3, 10) + random
 

@@ -273,7 +273,7 @@ def test_inputs_of_predict_are_refused_or_give_finite_draws(model, x):
 
 
 _OF_PREDICT = {
-    "model_or_ensemble": junk.not_names(),
+    "model_or_posterior": junk.not_names(),
     "num_samples": junk.not_positive_integers(),
     "batch_size": junk.not_positive_integers(),
     "seed": junk.not_seeds(),
@@ -330,7 +330,7 @@ def test_data_of_refine_are_refused_or_work(model, name, value):
         )
     except ValueError:
         return
-    assert np.all(np.isfinite(ensemble.elbo_aux))
+    assert np.all(np.isfinite(ensemble.elbo_final))
 
 
 @budget.cases(21)

@@ -13,7 +13,7 @@ from tests.properties import layer_cases
 from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import models
-from tfp_refine import prediction
+from tfp_refine import posteriors
 
 any_layer = hypothesis.given(layer_cases.any_of(layer_cases.ALL))
 
@@ -71,10 +71,10 @@ def test_a_model_trains_and_stays_finite(case):
 def test_draws_of_predictions_are_finite_and_repeat(case):
     x = case.inputs()
     model = case.functional(case.make())
-    draws = prediction.predict(model, x, num_samples=2, seed=1, batch_size=2)
+    draws = posteriors.predict(model, x, num_samples=2, seed=1, batch_size=2)
     assert draws.shape == (2, len(x), *model.output_shape[1:])
     assert np.all(np.isfinite(draws.astype("float64")))
-    again = prediction.predict(model, x, num_samples=2, seed=1, batch_size=2)
+    again = posteriors.predict(model, x, num_samples=2, seed=1, batch_size=2)
     np.testing.assert_array_equal(again, draws)
 
 

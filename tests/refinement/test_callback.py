@@ -22,7 +22,7 @@ def test_callback_refines_the_trained_model(problem):
     assert callback.ensemble is None
     model.fit(problem.x, problem.y, epochs=2, verbose=0, callbacks=[callback])
     direct = tfr.refine(model, problem.x, problem.y, **_OPTIONS)
-    np.testing.assert_array_equal(callback.ensemble.posterior, direct.posterior)
+    np.testing.assert_array_equal(callback.ensemble.params, direct.params)
     assert callback.history is callback.ensemble.history
 
 
@@ -52,13 +52,12 @@ def test_history_is_there_for_later_fits_too(problem):
     for _ in range(2):
         model.fit(problem.x, problem.y, verbose=0, callbacks=[callback])
         ensembles.append(callback.ensemble)
-    assert not np.any(ensembles[0].posterior.loc == ensembles[1].posterior.loc)
+    assert not np.any(ensembles[0].loc == ensembles[1].loc)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"variance_ratios": (2.0,)}, "`variance_ratios`"),
         ({"y": np.zeros((3, 1))}, "same number of examples"),
         ({"x": np.full((20, 2), np.nan)}, "`x` must be finite"),
         ({"x": np.zeros((20, 5))}, "expects inputs"),
@@ -83,9 +82,18 @@ def test_model_without_variational_layers_shows_before_training(problem):
         model.fit(problem.x, problem.y, verbose=0, callbacks=[callback])
 
 
-def test_unknown_option_shows_at_once(problem):
-    with pytest.raises(TypeError, match="num_member"):
-        tfr.RefinementCallback(problem.x, problem.y, num_member=3)
+@pytest.mark.parametrize(
+    ("option", "error", "message"),
+    [
+        ({"num_member": 3}, TypeError, "num_member"),
+        ({"variance_ratios": (2.0,)}, ValueError, "`variance_ratios`"),
+        ({"mapping": "mapped"}, ValueError, "`mapping`"),
+        ({"checkpoint_dir": "x", "seed": None}, ValueError, "needs a `seed`"),
+    ],
+)
+def test_bad_options_show_at_once(problem, option, error, message):
+    with pytest.raises(error, match=message):
+        tfr.RefinementCallback(problem.x, problem.y, **option)
 
 
 def test_kl_of_the_original_prior_is_still_in_the_losses(problem):
@@ -115,7 +123,7 @@ def test_callback_continues_from_its_checkpoint(problem, tmp_path, built):
         return callback.ensemble
 
     first, again = run(), run()
-    np.testing.assert_array_equal(first.posterior, again.posterior)
+    np.testing.assert_array_equal(first.params, again.params)
 
 
 def test_last_in_the_list_it_refines_what_early_stopping_restores(problem):
@@ -130,4 +138,4 @@ def test_last_in_the_list_it_refines_what_early_stopping_restores(problem):
         callbacks=[stopping, callback],
     )  # fmt: skip
     direct = tfr.refine(model, problem.x, problem.y, **_OPTIONS)
-    np.testing.assert_array_equal(callback.ensemble.posterior, direct.posterior)
+    np.testing.assert_array_equal(callback.ensemble.params, direct.params)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support import cluster_chief
 from tfp_refine import distribute
+from tfp_refine.functional import files
 
 pytestmark = pytest.mark.slow
 ROOT = pathlib.Path(__file__).parents[2]
@@ -23,7 +24,7 @@ class Chief:
 
     def __init__(self, folder, cluster=None, where="cluster"):
         self.path = folder / "ensemble.npz"
-        self.saved = folder / "work" / "refinement.npz"
+        self.saved = folder / "work" / "refinement.ckpt"
         self._began_with = self._saved_at()
         environment = os.environ | {
             "PYTHONPATH": str(ROOT),
@@ -56,8 +57,11 @@ class Chief:
         return self.saved.stat().st_mtime_ns if self.saved.exists() else None
 
     def auxiliary(self):
-        with np.load(self.saved) as saved:
-            return int(saved["auxiliary"])
+        return int(self.state()["auxiliary"])
+
+    def state(self):
+        _, arrays, _ = files.read(self.saved)
+        return arrays
 
     def kill(self):
         self.process.kill()
@@ -122,8 +126,7 @@ def test_members_that_were_ahead_when_the_chief_was_killed_are_kept(
         chief = Chief(tmp_path, cluster, where="member_by_member")
         chief.wait_for_a_save()
         chief.kill()
-        with np.load(chief.saved) as saved:
-            ahead = saved["ahead"]
+        ahead = chief.state()["ahead"]
         if np.any(ahead):
             break
     assert np.any(ahead)

@@ -5,60 +5,71 @@ import tensorflow as tf
 
 from tests.support import linear_gaussian
 from tests.support import statistics
-from tfp_refine.refinement import problem as problem_lib
-from tfp_refine.refinement import progress as progress_lib
+from tfp_refine.functional import executor
+from tfp_refine.refinement import engine as engine_lib
 from tfp_refine.refinement import settings as settings_lib
 
 
-def _setup(linear, model=None, loss=None, **overrides):
-    settings = settings_lib.check(
-        **{
-            "num_members": 3,
-            "members": None,
-            "variance_ratios": (0.7,),
-            "steps": 10,
-            "batch_size": 256,
-            "learning_rate": 0.01,
-            "learning_rate_decay": "constant",
-            "keep_better": True,
-            "refine_deterministic": False,
-            "num_eval_samples": 4,
-            "max_eval_examples": 2048,
-            "seed": 0,
-            **overrides,
-        }
+def _setup(linear, model=None, loss=None, **changes):
+    work = linear_gaussian.Work(
+        model or linear.model(), linear.x, linear.y, loss, **changes
     )
-    problem = problem_lib.Problem(
-        model or linear.model(), linear.x, linear.y, loss
-    )
-    engine = linear_gaussian.engine(problem, settings)
-    progress = progress_lib.Progress.begin(
-        problem.params, problem.prior, settings
-    )
-    return engine, progress
+    return work.engine(), work.state()
 
 
-def test_nothing_is_traced_twice():
-    problem = linear_gaussian.LinearGaussian()
-    engine, progress = _setup(problem)
-    state = progress.state
+@pytest.mark.parametrize(
+    ("size", "vectorized", "refine_deterministic"),
+    [
+        (3, False, False),
+        (2, False, True),
+        pytest.param(2, True, False, marks=pytest.mark.slow),
+    ],
+)
+def test_nothing_is_traced_twice(size, vectorized, refine_deterministic):
+    linear = linear_gaussian.LinearGaussian()
+    work = linear_gaussian.Work(
+        linear.model(),
+        linear.x,
+        linear.y,
+        refine_deterministic=refine_deterministic,
+    )
+    engine, state = work.engine(size, vectorized), work.state()
+    stacked = state.members
     for ratio, keys in ((0.7, [1, 2, 3]), (0.4, [4, 5, 6])):
-        state = engine.condition(state, ratio, keys)
+        stacked = engine.condition(stacked, ratio, keys)
         for begin, end in ((0, 1), (1, 4), (4, 10)):
-            (result,) = engine.run(
-                state, progress.moments, keys, 0.1 * ratio, begin, end
+            results = engine.run(
+                stacked, state.moments, keys, 0.1 * ratio, begin, end
             )
-            state = state._replace(params=result.params)
+            params = np.concatenate([r.state.params for r in results])
+            stacked = stacked._replace(params=params)
         for rows in (np.arange(20), np.arange(7)):
-            engine.evaluate(state, keys, rows)
+            engine.evaluate(stacked, keys, rows)
     assert engine.trace_counts() == {"condition": 1, "run": 1, "evaluate": 1}
+
+
+def test_no_more_members_are_computed_at_a_time_than_told():
+    sizes = []
+
+    class Executor(executor.LocalExecutor):
+        def compute(self, program, common, batches):
+            sizes.extend(len(keys) for *_, keys in batches)
+            return super().compute(program, common, batches)
+
+    linear = linear_gaussian.LinearGaussian()
+    work = linear_gaussian.Work(
+        linear.model(), linear.x, linear.y, num_members=5, steps=1
+    )
+    work.finish(work.engine(size=2, where=Executor(work.constants)))
+    # Bounds at the start; steps; bounds before, after and as kept; at the end.
+    assert sizes == [2, 2, 1] * 6
 
 
 def test_evaluation_estimates_the_exact_bound():
     problem = linear_gaussian.LinearGaussian()
-    engine, progress = _setup(problem, num_members=500, num_eval_samples=12)
+    engine, state = _setup(problem, num_members=500, num_eval_samples=12)
     log_likelihood, kl = engine.evaluate(
-        progress.state, list(range(500)), np.arange(20)
+        state.members, list(range(500)), np.arange(20)
     )
     exact = problem.elbo(*problem.mean_field())
     statistics.assert_mean((log_likelihood - kl).numpy(), exact, resolves=0.2)
@@ -66,11 +77,11 @@ def test_evaluation_estimates_the_exact_bound():
 
 def test_evaluation_on_some_rows_is_scaled_to_all():
     problem = linear_gaussian.LinearGaussian()
-    engine, progress = _setup(problem, num_eval_samples=50)
+    engine, state = _setup(problem, num_eval_samples=50)
     keys = [1, 2, 3]
-    whole, _ = engine.evaluate(progress.state, keys, np.arange(20))
+    whole, _ = engine.evaluate(state.members, keys, np.arange(20))
     parts = [
-        engine.evaluate(progress.state, keys, rows)[0].numpy()
+        engine.evaluate(state.members, keys, rows)[0].numpy()
         for rows in np.split(np.arange(20), 4)
     ]
     # The noise of an example differs between the two, not its expectation.
@@ -90,7 +101,7 @@ def test_an_epoch_visits_each_example_at_most_once(batch_size):
         return keras.ops.sum(keras.ops.square(y_pred), axis=-1)
 
     linear = linear_gaussian.LinearGaussian()
-    engine, progress = _setup(
+    engine, state = _setup(
         Problem,
         model=linear.model(),
         loss=loss,
@@ -101,7 +112,7 @@ def test_an_epoch_visits_each_example_at_most_once(batch_size):
     per_epoch = 20 // batch_size
     # In two calls, of which the second starts within an epoch.
     for begin, end in ((0, per_epoch + 1), (per_epoch + 1, 2 * per_epoch)):
-        list(engine.run(progress.state, progress.moments, [3], 0.1, begin, end))
+        list(engine.run(state.members, state.moments, [3], 0.1, begin, end))
     epochs = [
         np.concatenate(seen[i * per_epoch : (i + 1) * per_epoch])
         for i in range(2)
@@ -113,16 +124,16 @@ def test_an_epoch_visits_each_example_at_most_once(batch_size):
 
 def test_steps_do_not_depend_on_how_they_are_cut():
     problem = linear_gaussian.LinearGaussian()
-    engine, progress = _setup(problem, batch_size=6)
+    engine, state = _setup(problem, batch_size=6)
     keys = [1, 2, 3]
-    (whole,) = engine.run(progress.state, progress.moments, keys, 0.1, 0, 9)
-    (first,) = engine.run(progress.state, progress.moments, keys, 0.1, 0, 4)
+    (whole,) = engine.run(state.members, state.moments, keys, 0.1, 0, 9)
+    (first,) = engine.run(state.members, state.moments, keys, 0.1, 0, 4)
     (rest,) = engine.run(
-        progress.state._replace(params=first.params),
-        first.moments, keys, 0.1, 4, 9,
+        state.members._replace(params=first.state.params),
+        first.state.slots, keys, 0.1, 4, 9,
     )  # fmt: skip
-    np.testing.assert_array_equal(whole.params, rest.params)
-    np.testing.assert_array_equal(whole.moments, rest.moments)
+    np.testing.assert_array_equal(whole.state.params, rest.state.params)
+    np.testing.assert_array_equal(whole.state.slots, rest.state.slots)
 
 
 @pytest.mark.parametrize(
@@ -136,13 +147,13 @@ def test_steps_do_not_depend_on_how_they_are_cut():
 def test_learning_rate_decays_to_zero_over_the_steps(decay, factors):
     # Adam's first step is its learning rate, whatever the gradient.
     problem = linear_gaussian.LinearGaussian()
-    engine, progress = _setup(problem, learning_rate_decay=decay, num_members=1)
+    engine, state = _setup(problem, learning_rate_decay=decay, num_members=1)
     for begin, factor in zip((0, 5, 9), factors, strict=True):
-        moments = progress.moments
+        moments = state.moments
         (result,) = engine.run(
-            progress.state, moments, [1], 0.01, begin, begin + 1
+            state.members, moments, [1], 0.01, begin, begin + 1
         )
-        moved = np.abs(result.params - progress.state.params)
+        moved = np.abs(result.state.params - state.members.params)
         # Bias correction after `begin` steps that left zero moments.
         count = begin + 1
         correction = (
@@ -158,12 +169,122 @@ def test_a_member_whose_loss_is_nan_stops_alone():
         mean = keras.ops.mean(y_pred)
         return keras.ops.where(mean > 5.0, np.nan, keras.ops.square(y_pred))
 
-    engine, progress = _setup(problem, loss=loss)
-    params = progress.state.params.copy()
+    engine, state = _setup(problem, loss=loss)
+    params = state.members.params.copy()
     params[1, 0] = 100.0 * np.sign(problem.x.mean())
     (result,) = engine.run(
-        progress.state._replace(params=params),
-        progress.moments, [1, 2, 3], 0.01, 0, 10,
+        state.members._replace(params=params),
+        state.moments, [1, 2, 3], 0.01, 0, 10,
     )  # fmt: skip
     assert result.failed_step.numpy().tolist() == [-1, 0, -1]
-    assert np.all(np.isfinite(result.params.numpy()[[0, 2]]))
+    assert np.all(np.isfinite(result.state.params.numpy()[[0, 2]]))
+
+
+# The choice of an engine.
+
+
+class _FakeEngine:
+    """Takes some fake seconds for its first run, and some for each step."""
+
+    def __init__(self, clock, compile_seconds, step_seconds):
+        self._clock = clock
+        self._seconds = (compile_seconds, step_seconds)
+        self._runs = 0
+
+    def run(self, state, moments, keys, learning_rate, begin, end):
+        first, step = self._seconds
+        self._clock[0] += step * (end - begin) + (0 if self._runs else first)
+        self._runs += 1
+        return ()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        # Seconds to compile, and for each step.
+        ((1.0, 0.2), (1.0, 0.1), 1),
+        ((1.0, 0.1), (1.0, 0.2), 0),
+        ((9.0, 0.1), (1.0, 0.2), 0),
+        ((1.0, 0.2), (9.0, 0.1), 1),
+    ],
+)
+def test_a_trial_finds_the_engine_with_the_faster_steps(
+    monkeypatch, first, second, expected
+):
+    clock = [0.0]
+    monkeypatch.setattr(engine_lib.time, "perf_counter", lambda: clock[0])
+    engines = [_FakeEngine(clock, *seconds) for seconds in (first, second)]
+    chosen = engine_lib.faster(*engines, linear_gaussian.settings(), None, None)
+    assert chosen is engines[expected]
+
+
+class _BrokenEngine:
+    def run(self, *arguments):
+        raise tf.errors.ResourceExhaustedError(None, None, "out of memory")
+
+
+def test_a_trial_survives_an_engine_that_fails():
+    works = _FakeEngine([0.0], 1.0, 0.1)
+    with pytest.warns(RuntimeWarning, match="vectorized.*out of memory"):
+        chosen = engine_lib.faster(
+            works, _BrokenEngine(), linear_gaussian.settings(), None, None
+        )
+    assert chosen is works
+
+
+@pytest.fixture
+def work():
+    linear = linear_gaussian.LinearGaussian()
+    return linear_gaussian.Work(linear.model(), linear.x, linear.y)
+
+
+def _made(work, mapping):
+    state = work.state()
+    return engine_lib.make_engine(
+        work.objective,
+        work.settings,
+        settings_lib.Execution(
+            mapping=mapping, members_per_batch=2, coordinator=None
+        ),
+        state.members,
+        state.moments,
+    )
+
+
+@pytest.mark.parametrize("accelerated", [False, True])
+@pytest.mark.parametrize("mapping", ["auto", "map", "vmap"])
+def test_auto_is_mapped_on_a_processor_and_a_trial_on_an_accelerator(
+    work, monkeypatch, mapping, accelerated
+):
+    devices = ["GPU:0"] if accelerated else []
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda _: devices)
+    monkeypatch.setattr(engine_lib, "faster", lambda *engines: engines)
+    engine = _made(work, mapping)
+    if mapping == "auto" and accelerated:
+        mapped, vectorized, settings, members, _ = engine
+        assert (mapped.vectorized, vectorized.vectorized) == (False, True)
+        assert settings is work.settings
+        np.testing.assert_array_equal(
+            members.params, work.state().members.params
+        )
+        engine = mapped
+    else:
+        assert engine.vectorized == (mapping == "vmap")
+    assert engine.members_per_batch == 2
+    assert engine.num_workers == 1
+
+
+def test_a_trial_does_not_change_the_result(work):
+    state = work.state()
+    tried = work.engine()
+    engine_lib.faster(
+        tried,
+        _FakeEngine([0.0], 1.0, 0.1),
+        work.settings,
+        state.members,
+        state.moments,
+    )
+    found, expected = work.finish(tried), work.finish(work.engine())
+    linear_gaussian.assert_same(found, expected)
+    # What the trial traced is what the work goes on with.
+    assert set(tried.trace_counts().values()) == {1}

@@ -1,7 +1,5 @@
 """Refinement of the weights that have no posterior, and of models with them."""
 
-import json
-
 import keras
 import numpy as np
 import pytest
@@ -12,12 +10,9 @@ from tests.support import linear_gaussian
 from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import losses
+from tfp_refine import posteriors
 from tfp_refine import refinement
 from tfp_refine import regularizers
-from tfp_refine.refinement import mapping as mapping_lib
-from tfp_refine.refinement import problem as problem_lib
-from tfp_refine.refinement import progress as progress_lib
-from tfp_refine.refinement import settings as settings_lib
 
 
 @pytest.fixture(scope="module")
@@ -158,8 +153,8 @@ def test_without_deterministic_weights_there_is_no_difference(problem):
         )
         for choice in (False, True)
     )
-    np.testing.assert_array_equal(one.posterior, other.posterior)
-    np.testing.assert_array_equal(one.elbo_aux, other.elbo_aux)
+    np.testing.assert_array_equal(one.params, other.params)
+    np.testing.assert_array_equal(one.elbo_final, other.elbo_final)
 
 
 def test_a_constrained_deterministic_weight_is_refused(problem):
@@ -182,7 +177,7 @@ def test_a_learned_noise_is_refined_along(problem):
     ensemble = linear_gaussian.refine(
         model, problem.x, problem.y, refine_deterministic=True, steps=5
     )
-    raw = ensemble.predict(problem.x, seed=1)[..., 1]
+    raw = ensemble.predict(problem.x, 6, seed=1)[..., 1]
     assert len(np.unique(raw)) == 3
 
 
@@ -191,48 +186,52 @@ def test_a_learned_noise_is_refined_along(problem):
 
 def _one_step(problem, model, refine_deterministic=True):
     """Takes one step on all examples; returns the gradient it followed."""
-    keywords = {
-        "num_members": 2, "members": None, "variance_ratios": (0.7,),
-        "steps": 10, "batch_size": 256, "learning_rate": 0.01,
-        "learning_rate_decay": "constant", "keep_better": True,
-        "refine_deterministic": refine_deterministic, "num_eval_samples": 4,
-        "max_eval_examples": 2048, "seed": 0,
-    }  # fmt: skip
-    settings = settings_lib.check(**keywords)
-    setup = problem_lib.Problem(
-        model, problem.x, problem.y, None, refine_deterministic
+    work = linear_gaussian.Work(
+        model,
+        problem.x,
+        problem.y,
+        num_members=2,
+        refine_deterministic=refine_deterministic,
     )
-    engine = linear_gaussian.engine(setup, settings)
-    progress = progress_lib.Progress.begin(setup.params, setup.prior, settings)
-    (result,) = engine.run(progress.state, progress.moments, [1, 2], 0.01, 0, 1)
+    state = work.state()
+    (result,) = work.engine().run(
+        state.members, state.moments, [1, 2], 0.01, 0, 1
+    )
     # Adam's first moment after one step is a tenth of the gradient.
-    return setup.layout, 10.0 * result.moments.first.numpy(), result
+    return work.objective.view, 10.0 * result.state.slots[0].numpy(), result
 
 
 def test_points_follow_the_gradient_of_likelihood_and_penalty(problem):
     model = _model(problem, l2=0.3)
     weight = model.get_layer("random").variational_weights[0]
     weight.assign(scale=np.full(weight.loc.shape, 1e-6))
-    layout, gradient, result = _one_step(problem, model)
+    view, gradient, result = _one_step(problem, model)
     with layers.mean_weights(), tf.GradientTape() as tape:
         outputs = model(problem.x, training=False)
         objective = tf.reduce_mean(model.loss(problem.y, outputs))
         kernel = model.get_layer("first").kernel
         objective += 0.3 * tf.reduce_sum(tf.square(kernel))
-    expected = tape.gradient(objective, [v.value for v in layout.points])
+    expected = tape.gradient(
+        objective, [v.value for v in view.deterministic_weights]
+    )
     expected = np.concatenate([np.ravel(value) for value in expected])
     assert expected.shape == (_NUM_POINTS,)
     for member in range(2):
         np.testing.assert_allclose(
-            gradient[member, 0, layout.size :], expected, rtol=1e-3, atol=1e-4
+            gradient[member, 0, view.num_weights :],
+            expected,
+            rtol=1e-3,
+            atol=1e-4,
         )
     # Nothing pulls at what means nothing.
-    np.testing.assert_array_equal(gradient[:, 1, layout.size :], 0.0)
-    np.testing.assert_array_equal(result.params[:, 1, layout.size :], 0.0)
+    np.testing.assert_array_equal(gradient[:, 1, view.num_weights :], 0.0)
+    np.testing.assert_array_equal(
+        result.state.params[:, 1, view.num_weights :], 0.0
+    )
 
 
 def test_posterior_follows_the_same_gradient_either_way(problem, model):
-    size = functional.WeightLayout(model).size
+    size = functional.MeanFieldView(model).size
     (_, alone, _), (_, along, _) = (
         _one_step(problem, model, choice) for choice in (False, True)
     )
@@ -287,47 +286,30 @@ def test_moving_points_raises_the_bound_further(problem):
     np.testing.assert_array_equal(
         frozen.history["elbo_conditioned"], moved.history["elbo_conditioned"]
     )
-    assert np.all(moved.elbo_aux > frozen.elbo_aux + 1.0)
-
-
-def test_nothing_is_traced_twice(problem, model, monkeypatch):
-    engines = []
-    original = mapping_lib.make_engine
-
-    def make_engine(*arguments):
-        engines.append(original(*arguments))
-        return engines[-1]
-
-    monkeypatch.setattr(mapping_lib, "make_engine", make_engine)
-    linear_gaussian.refine(
-        model, problem.x, problem.y, refine_deterministic=True,
-        batch_size=8, members_per_batch=2, steps=3,
-    )  # fmt: skip
-    (engine,) = engines
-    assert set(engine.trace_counts().values()) == {1}
+    assert np.all(moved.elbo_final > frozen.elbo_final + 1.0)
 
 
 # The ensemble.
 
 
 def test_posterior_and_prior_are_of_the_random_weights(model, ensemble):
-    layout = functional.WeightLayout(model)
-    for part in (ensemble.posterior, ensemble.prior):
-        assert part.loc.shape == part.scale.shape == (3, layout.size)
+    view = functional.MeanFieldView(model)
+    for part in (ensemble, ensemble.prior):
+        assert part.loc.shape == part.scale.shape == (3, view.num_weights)
     for index in range(3):
         weight = ensemble.member(index).get_layer("random").variational_weights
         np.testing.assert_array_equal(
-            np.ravel(weight[0].loc), ensemble.posterior.loc[index]
+            np.ravel(weight[0].loc), ensemble.loc[index]
         )
         np.testing.assert_allclose(
             np.ravel(weight[0].scale),
-            ensemble.posterior.scale[index],
+            ensemble.scale[index],
             rtol=1e-6,
         )
 
 
 def test_predictions_are_those_of_the_members(problem, ensemble):
-    draws = ensemble.predict(problem.x, num_samples=2000, seed=2)
+    draws = ensemble.predict(problem.x, num_samples=6000, seed=2)
     by_member = draws.reshape(2000, 3, 20)
     for index in range(3):
         with layers.mean_weights():
@@ -341,56 +323,35 @@ def test_predictions_are_those_of_the_members(problem, ensemble):
 
 
 def test_saved_ensemble_is_the_same_in_every_way(problem, ensemble, tmp_path):
-    ensemble.save(tmp_path)
-    loaded = refinement.RefinedEnsemble.load(tmp_path)
-    np.testing.assert_array_equal(
-        loaded.predict(problem.x, num_samples=2, seed=3),
-        ensemble.predict(problem.x, num_samples=2, seed=3),
-    )
-    for part in ("posterior", "prior"):
-        np.testing.assert_array_equal(
-            getattr(loaded, part), getattr(ensemble, part)
-        )
-    for index in range(3):
-        for old, new in zip(
-            ensemble.member(index).get_weights(),
-            loaded.member(index).get_weights(),
-            strict=True,
-        ):
-            np.testing.assert_array_equal(new, old)
+    ensemble.save(tmp_path / "a.posterior")
+    loaded = posteriors.load_posterior(tmp_path / "a.posterior")
     loaded.save(tmp_path / "again")
-    again = refinement.RefinedEnsemble.load(tmp_path / "again")
-    np.testing.assert_array_equal(
-        again.predict(problem.x, seed=3), ensemble.predict(problem.x, seed=3)
-    )
+    again = posteriors.load_posterior(tmp_path / "again")
+    for found in (loaded, again):
+        np.testing.assert_array_equal(
+            found.predict(problem.x, num_samples=6, seed=3),
+            ensemble.predict(problem.x, num_samples=6, seed=3),
+        )
+        np.testing.assert_array_equal(found.params, ensemble.params)
+        np.testing.assert_array_equal(found.prior, ensemble.prior)
+        for index in range(3):
+            for old, new in zip(
+                ensemble.member(index).get_weights(),
+                found.member(index).get_weights(),
+                strict=True,
+            ):
+                np.testing.assert_array_equal(new, old)
 
 
-def test_folder_from_before_there_was_the_option_is_read(
-    problem, model, tmp_path
-):
-    ensemble = linear_gaussian.refine(
-        model, problem.x, problem.y, steps=1, variance_ratios=(0.5,)
-    )
-    ensemble.save(tmp_path)
-    file = tmp_path / "ensemble.json"
-    description = json.loads(file.read_text())
-    assert description.pop("refined_deterministic") is False
-    file.write_text(json.dumps(description))
-    loaded = refinement.RefinedEnsemble.load(tmp_path)
-    np.testing.assert_array_equal(
-        loaded.predict(problem.x, seed=1), ensemble.predict(problem.x, seed=1)
-    )
-
-
-def test_members_without_deterministic_weights_of_their_own_are_refused(
-    ensemble, tmp_path
-):
-    ensemble.save(tmp_path)
-    file = tmp_path / "ensemble.json"
-    description = json.loads(file.read_text())
-    file.write_text(json.dumps({**description, "refined_deterministic": False}))
-    with pytest.raises(ValueError, match="has 4 refined weights, they have 25"):
-        refinement.RefinedEnsemble.load(tmp_path)
+def test_a_draw_of_the_weights_has_the_members_deterministic_ones(ensemble):
+    drawn = ensemble.sample(6, seed=1)
+    size = ensemble.loc.shape[-1]
+    assert drawn.shape == (6, size + _NUM_POINTS)
+    for index in range(6):
+        np.testing.assert_array_equal(
+            drawn[index, size:], ensemble.params[index % 3, 0, size:]
+        )
+    assert len(np.unique(drawn[:, 0])) == 6
 
 
 def test_checkpoint_of_the_other_choice_is_refused(problem, model, tmp_path):

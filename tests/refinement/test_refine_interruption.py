@@ -3,11 +3,11 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.support import linear_gaussian
 from tfp_refine import losses
-from tfp_refine.functional import array_file
-from tfp_refine.refinement import run as run_lib
+from tfp_refine.functional import resumable
 
 
 @pytest.fixture(scope="module")
@@ -15,92 +15,84 @@ def problem():
     return linear_gaussian.LinearGaussian()
 
 
-@pytest.fixture(scope="module")
-def ensemble(problem):
-    return linear_gaussian.refine(problem.model(), problem.x, problem.y)
-
-
 # Interruption.
 
 
-class _Interrupt(Exception):
-    pass
+@pytest.fixture(scope="module")
+def work(problem):
+    """A refinement of 2 auxiliary variables, with 6 reports for each."""
+    return linear_gaussian.Work(
+        problem.model(),
+        problem.x,
+        problem.y,
+        variance_ratios=(0.7, 0.5),
+        steps=12,
+    )
 
 
-@pytest.mark.parametrize("reports", [1, 7, 11, 20])
+@pytest.fixture(scope="module")
+def engines(work):
+    """Engines for members together and one by one, and what comes of them."""
+    engines = {size: work.engine(size) for size in (3, 1)}
+    return {size: (e, work.finish(e)) for size, e in engines.items()}
+
+
+@pytest.mark.parametrize(
+    ("size", "reports"),
+    [
+        *((3, reports) for reports in (0, 1, 6, 7, 11)),
+        # Some members are ahead of others.
+        *((1, reports) for reports in (1, 2, 3, 5, 20, 35)),
+    ],
+)
 def test_interrupted_work_ends_with_the_same_numbers(
-    problem, ensemble, tmp_path, monkeypatch, reports
+    work, engines, tmp_path, size, reports
 ):
-    monkeypatch.setattr(run_lib, "_SAVE_EVERY", 0.0)
-    monkeypatch.setattr(run_lib, "_SAVE_RATIO", 0.0)
-    left = [reports]
-    original = run_lib.Run._optimize
-
-    def optimize(self):
-        if not left[0]:
-            raise _Interrupt
-        left[0] -= 1
-        original(self)
-
-    monkeypatch.setattr(run_lib.Run, "_optimize", optimize)
-    options = {"checkpoint_dir": tmp_path / "new" / "folder"}
-    if reports < 12:  # a run of two auxiliary variables has 12 reports
-        with pytest.raises(_Interrupt):
-            linear_gaussian.refine(
-                problem.model(), problem.x, problem.y, **options
-            )
-    else:
-        linear_gaussian.refine(problem.model(), problem.x, problem.y, **options)
-    left[0] = -1  # endless
-    resumed = linear_gaussian.refine(
-        problem.model(), problem.x, problem.y, **options
-    )
-    assert -left[0] - 1 == max(0, 12 - reports)  # nothing was done twice
-    np.testing.assert_array_equal(
-        linear_gaussian.params(resumed), linear_gaussian.params(ensemble)
-    )
-    assert ensemble.history.keys() == resumed.history.keys()
-    for name, value in ensemble.history.items():
-        np.testing.assert_array_equal(resumed.history[name], value)
+    engine, expected = engines[size]
+    checkpoint = resumable.Checkpoint(tmp_path, "refinement", {})
+    interrupted = linear_gaussian.InterruptedEngine(engine, reports)
+    with pytest.raises(linear_gaussian.Interrupted):
+        work.finish(interrupted, checkpoint)
+    again = linear_gaussian.InterruptedEngine(engine)
+    resumed = work.finish(again, checkpoint)
+    # Nothing was done twice.
+    assert reports + again.results == 12 * 3 // size
+    linear_gaussian.assert_same(resumed, expected)
+    linear_gaussian.assert_same(work.finish(engine, checkpoint), expected)
 
 
-@pytest.mark.parametrize("advanced", [1, 2, 3, 5, 20])
-def test_members_that_are_ahead_are_not_computed_again(
-    problem, tmp_path, monkeypatch, advanced
-):
+class _CountedLoss:
+    """Counts how often it is computed, and may fail at one of these."""
+
+    def __init__(self):
+        self.count, self.fails_at = 0, None
+
+    def _tick(self):
+        self.count += 1
+        if self.count == self.fails_at:
+            raise RuntimeError("the machine is gone")
+
+    def __call__(self, y_true, y_pred):
+        with tf.control_dependencies([tf.py_function(self._tick, [], [])]):
+            return tf.square(y_true - y_pred)[:, 0]
+
+
+def test_refine_continues_from_its_checkpoint(problem, tmp_path):
+    loss = _CountedLoss()
     arguments = (problem.model(), problem.x, problem.y)
-    options = {"members_per_batch": 1}
-    expected = linear_gaussian.refine(*arguments, **options)
-    monkeypatch.setattr(run_lib, "_SAVE_EVERY", 0.0)
-    monkeypatch.setattr(run_lib, "_SAVE_RATIO", 0.0)
-    left = [advanced]
-    original = run_lib.Run._advance
-
-    def advance(self, *arguments):
-        if not left[0]:
-            raise _Interrupt
-        left[0] -= 1
-        original(self, *arguments)
-
-    monkeypatch.setattr(run_lib.Run, "_advance", advance)
-    options["checkpoint_dir"] = tmp_path
-    with pytest.raises(_Interrupt):
-        linear_gaussian.refine(*arguments, **options)
-    if advanced % 3 == 0:  # then it has nothing that old files lack
-        (path,) = tmp_path.glob("*.npz")
-        saved = array_file.read(path)
-        assert not any(saved.pop("ahead"))
-        del saved["loss"]
-        array_file.write(path, saved)
-    left[0] = -1  # endless
-    resumed = linear_gaussian.refine(*arguments, **options)
-    # Three members have 12 reports each.
-    assert -left[0] - 1 == 3 * 12 - advanced
-    np.testing.assert_array_equal(
-        linear_gaussian.params(resumed), linear_gaussian.params(expected)
+    expected = linear_gaussian.refine(*arguments, loss=loss)
+    total, loss.count = loss.count, 0
+    loss.fails_at = int(0.55 * total)  # among steps of the second variable
+    folder = tmp_path / "new" / "folder"
+    with pytest.raises(tf.errors.UnknownError, match="the machine is gone"):
+        linear_gaussian.refine(*arguments, loss=loss, checkpoint_dir=folder)
+    loss.count, loss.fails_at = 0, None
+    resumed = linear_gaussian.refine(
+        *arguments, loss=loss, checkpoint_dir=folder
     )
-    for name, value in expected.history.items():
-        np.testing.assert_array_equal(resumed.history[name], value)
+    assert 0.4 * total < loss.count < 0.6 * total
+    np.testing.assert_array_equal(resumed.params, expected.params)
+    linear_gaussian.assert_same(resumed.history, expected.history)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +112,7 @@ def test_checkpoint_of_another_refinement_is_refused(
         problem.model(), problem.x, problem.y, checkpoint_dir=tmp_path
     )
     factors = change.pop("x", 1.0), change.pop("y", 1.0)
-    with pytest.raises(ValueError, match=f"another refinement.*{message}"):
+    with pytest.raises(ValueError, match=f"a different refinement.*{message}"):
         linear_gaussian.refine(
             problem.model(), factors[0] * problem.x, factors[1] * problem.y,
             checkpoint_dir=tmp_path, **change,
@@ -145,7 +137,7 @@ def test_checkpoint_of_another_posterior_is_refused(problem, tmp_path):
     model = problem.model()
     linear_gaussian.refine(model, problem.x, problem.y, checkpoint_dir=tmp_path)
     model.layers[-1].variational_weights[0].assign(scale=[[0.1], [0.1]])
-    with pytest.raises(ValueError, match="differ in posterior"):
+    with pytest.raises(ValueError, match="differ in .*posterior: "):
         linear_gaussian.refine(
             model, problem.x, problem.y, checkpoint_dir=tmp_path
         )
@@ -156,7 +148,7 @@ def test_checkpoint_of_another_prior_is_refused(problem, tmp_path):
     wide.layers[-1].variational_weights[0].assign(*problem.mean_field())
     arguments = (problem.x, problem.y)
     linear_gaussian.refine(wide, *arguments, steps=1, checkpoint_dir=tmp_path)
-    with pytest.raises(ValueError, match="differ in prior"):
+    with pytest.raises(ValueError, match="differ in .*prior: "):
         linear_gaussian.refine(
             problem.model(), *arguments, steps=1, checkpoint_dir=tmp_path
         )
@@ -170,7 +162,7 @@ def test_checkpoint_of_other_statistics_is_refused(problem, tmp_path):
     arguments = (model, problem.x, problem.y)
     linear_gaussian.refine(*arguments, steps=1, checkpoint_dir=tmp_path)
     normalization.moving_mean.assign([0.0, 0.1])
-    with pytest.raises(ValueError, match="differ in other_weights"):
+    with pytest.raises(ValueError, match="differ in .*other_weights: "):
         linear_gaussian.refine(*arguments, steps=1, checkpoint_dir=tmp_path)
 
 
@@ -192,7 +184,7 @@ def test_diverged_member_is_reported_and_left_out(problem):
             model, problem.x, problem.y, **options
         )
     assert 1 <= ensemble.num_members < 8
-    assert np.all(np.isfinite(ensemble.elbo_aux))
+    assert np.all(np.isfinite(ensemble.elbo_final))
     assert np.all(np.isfinite(ensemble.predict(problem.x)))
     members = ensemble.history["members"]
     assert len(members) == ensemble.num_members
@@ -200,9 +192,7 @@ def test_diverged_member_is_reported_and_left_out(problem):
     alone = linear_gaussian.refine(
         model, problem.x, problem.y, **{**options, "members": members[-1:]}
     )
-    np.testing.assert_array_equal(
-        linear_gaussian.params(alone)[0], linear_gaussian.params(ensemble)[-1]
-    )
+    np.testing.assert_array_equal(alone.params[0], ensemble.params[-1])
     for one, several in zip(alone.prior, ensemble.prior, strict=True):
         np.testing.assert_array_equal(one[0], several[-1])
     assert alone.history.keys() == ensemble.history.keys()
@@ -229,12 +219,10 @@ def test_worse_posterior_is_undone_unless_told_otherwise(problem):
     alone = linear_gaussian.refine(
         problem.model(), problem.x, problem.y, keep_better=False, **options
     )
-    assert np.all(alone.elbo_aux < kept.elbo_aux - 10)
+    assert np.all(alone.elbo_final < kept.elbo_final - 10)
     # Undone means: as conditioned, which does not depend on the rate.
     gentle = linear_gaussian.refine(
         problem.model(), problem.x, problem.y,
         **{**options, "learning_rate": 1e-9},
     )  # fmt: skip
-    np.testing.assert_allclose(
-        linear_gaussian.params(kept), linear_gaussian.params(gentle), rtol=1e-5
-    )
+    np.testing.assert_allclose(kept.params, gentle.params, rtol=1e-5)

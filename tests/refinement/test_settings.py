@@ -1,31 +1,42 @@
+import json
+
 import numpy as np
 import pytest
 
+from tests.support import linear_gaussian
 from tfp_refine.refinement import settings as settings_lib
-
-_VALID = {
-    "num_members": 3,
-    "members": None,
-    "variance_ratios": (0.7, 0.5),
-    "steps": 4,
-    "batch_size": 8,
-    "learning_rate": 0.1,
-    "learning_rate_decay": "constant",
-    "keep_better": True,
-    "refine_deterministic": False,
-    "num_eval_samples": 2,
-    "max_eval_examples": 100,
-    "seed": 0,
-}
 
 
 def test_all_members_are_computed_by_default():
-    assert settings_lib.check(**_VALID).members == (0, 1, 2)
+    assert linear_gaussian.settings(num_members=3).members == (0, 1, 2)
 
 
 def test_learning_rate_follows_the_prior_scale_that_is_split():
-    rates = settings_lib.check(**_VALID).learning_rates()
+    settings = linear_gaussian.settings(
+        variance_ratios=(0.7, 0.5), learning_rate=0.1
+    )
+    rates = settings.learning_rates()
     np.testing.assert_allclose(rates, [0.1, 0.1 * np.sqrt(0.3)], rtol=1e-12)
+
+
+def test_a_result_depends_on_all_but_the_number_of_members():
+    one = linear_gaussian.settings(num_members=3).depends_on()
+    assert (
+        one
+        == linear_gaussian.settings(
+            num_members=9, members=np.arange(3)
+        ).depends_on()
+    )
+    assert json.loads(json.dumps(one))["members"] == [0, 1, 2]
+    for change in (
+        {"steps": 11},
+        {"seed": 1},
+        {"members": (0,)},
+        {"keep_better": False},
+        {"refine_deterministic": True},
+        {"learning_rate_decay": "linear"},
+    ):
+        assert linear_gaussian.settings(**change).depends_on() != one
 
 
 @pytest.mark.parametrize(
@@ -54,34 +65,44 @@ def test_learning_rate_follows_the_prior_scale_that_is_split():
 )
 def test_bad_settings_are_named(name, value):
     with pytest.raises(ValueError, match=f"`{name}`.*Received: {name}="):
-        settings_lib.check(**{**_VALID, name: value})
+        linear_gaussian.settings(**{name: value})
 
 
-@pytest.mark.parametrize("mapping", ["auto", "mapped", "vectorized"])
+def _execution(**changes):
+    return settings_lib.Execution(
+        **{
+            "mapping": "auto",
+            "members_per_batch": None,
+            "coordinator": None,
+            **changes,
+        }
+    )
+
+
 @pytest.mark.parametrize(
     ("members_per_batch", "expected"),
     [(None, 5), (1, 1), (np.int64(4), 4), (5, 5), (9, 5)],
 )
 def test_execution_computes_no_more_members_than_there_are(
-    mapping, members_per_batch, expected
+    members_per_batch, expected
 ):
-    execution = settings_lib.Execution.check(mapping, members_per_batch, 5)
-    assert execution == (mapping, expected, None)
-    assert type(execution.members_per_batch) is int
+    execution = _execution(members_per_batch=members_per_batch)
+    assert execution.batch_of(5) == expected
 
 
 @pytest.mark.parametrize(
-    ("mapping", "members_per_batch", "message"),
+    ("name", "value"),
     [
-        ("parallel", None, "`mapping` must be one of .*'parallel'"),
-        (None, None, "`mapping` .*None"),
-        ("auto", 0, "`members_per_batch` .*0"),
-        ("auto", -2, "`members_per_batch`"),
-        ("auto", 1.5, "`members_per_batch`"),
-        ("auto", True, "`members_per_batch`"),
-        ("auto", "all", "`members_per_batch`"),
+        ("mapping", "parallel"),
+        ("mapping", None),
+        ("members_per_batch", 0),
+        ("members_per_batch", -2),
+        ("members_per_batch", 1.5),
+        ("members_per_batch", True),
+        ("members_per_batch", "all"),
+        ("coordinator", "cluster"),
     ],
 )
-def test_bad_execution_is_refused(mapping, members_per_batch, message):
-    with pytest.raises(ValueError, match=message):
-        settings_lib.Execution.check(mapping, members_per_batch, 5)
+def test_bad_execution_is_refused(name, value):
+    with pytest.raises(ValueError, match=f"`{name}` .*{value}"):
+        _execution(**{name: value})

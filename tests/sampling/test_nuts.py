@@ -7,10 +7,11 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from scipy import stats
 
+import tfp_refine as tfr
+from tests.support import exact_laplace
 from tests.support import trained_models
+from tfp_refine import functional
 from tfp_refine import sampling
-from tfp_refine.laplace import DiagonalLaplace
-from tfp_refine.laplace import LastLayerLaplace
 
 NOISE, PRIOR = 0.5, 0.8
 
@@ -21,10 +22,7 @@ def regression():
     model, x, y = trained_models.ridge_regression(
         np.random.default_rng(0), NOISE, PRIOR
     )
-    laplace = LastLayerLaplace(
-        model, "regression", prior_precision=PRIOR, noise_scale=NOISE
-    )
-    return laplace.fit(x, y, verbose=0)
+    return exact_laplace.ExactLaplace(model, "regression", x, y, PRIOR, NOISE)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +39,7 @@ def logistic_samples(logistic):
 
 @pytest.fixture(scope="module")
 def few(logistic):
-    return sample_few(logistic[0]).theta
+    return sample_few(logistic[0]).samples
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +47,7 @@ def logistic():
     model, x, y = trained_models.logistic_regression(
         np.random.default_rng(0), PRIOR, separation=0.7
     )
-    laplace = LastLayerLaplace(
-        model, "classification", prior_precision=PRIOR
-    ).fit(x, y, verbose=0)
+    laplace = exact_laplace.ExactLaplace(model, "classification", x, y, PRIOR)
     return laplace, x, y
 
 
@@ -90,12 +86,9 @@ def limit(num_tests, fpr=1e-6):
     return stats.t.isf(fpr / (2 * num_tests), df=100)
 
 
-def assert_moment(values, samples, expected):
+def assert_moment(values, expected):
     """Asserts that functions of samples, `[T, chains, K]`, have these means."""
-    moments = sampling.WeightSamples(
-        samples.network, samples.likelihood, samples.activation, values, 0, 0.0
-    )
-    size = moments.effective_sample_size
+    size = sampling.effective_sample_size(values)
     assert (size > 400).all()
     error = values.std(axis=(0, 1)) / np.sqrt(size)
     z = (values.mean(axis=(0, 1)) - expected) / error
@@ -103,43 +96,51 @@ def assert_moment(values, samples, expected):
 
 
 def test_mean_of_a_gaussian_posterior_is_exact(regression, regression_samples):
-    assert_moment(regression_samples.theta, regression_samples, regression.mean)
+    assert_moment(regression_samples.samples, regression.loc)
 
 
 def test_covariance_of_a_gaussian_posterior_is_exact(
     regression, regression_samples
 ):
-    centered = regression_samples.theta - regression.mean
+    centered = regression_samples.samples - regression.loc
     products = np.einsum("tci,tcj->tcij", centered, centered)
     rows, columns = np.triu_indices(centered.shape[-1])
     assert_moment(
         products[:, :, rows, columns],
-        regression_samples,
         regression.posterior_covariance[rows, columns],
     )
 
 
 def test_a_gaussian_posterior_is_sampled_well(regression_samples):
-    assert regression_samples.theta.shape == (1000, 4, 8)
-    assert regression_samples.num_divergences == 0
-    assert regression_samples.r_hat.max() < 1.01
+    samples, found = regression_samples.samples, regression_samples.diagnostics
+    assert samples.shape == (1000, 4, 8)
+    assert found["num_divergences"] == 0
+    assert found["max_r_hat"] < 1.01
+    assert found["min_effective_sample_size"] > 400
     # A standard normal of 8 dimensions: trajectories of 3 or 7 steps.
-    assert 1 <= regression_samples.mean_leapfrogs <= 15
+    assert 1 <= found["mean_leapfrogs"] <= 15
+    history = regression_samples.history
+    np.testing.assert_array_equal(history["r_hat"], sampling.r_hat(samples))
+    np.testing.assert_array_equal(
+        history["effective_sample_size"],
+        sampling.effective_sample_size(samples),
+    )
+    assert found["max_r_hat"] == history["r_hat"].max()
 
 
 @pytest.mark.slow
 def test_logistic_posterior_matches_a_grid(logistic, logistic_samples):
     laplace, x, y = logistic
-    samples = logistic_samples
+    samples = logistic_samples.samples
     grid = trained_models.LogisticGrid(
         x, y, PRIOR, low=-2.0, high=8.0, size=501
     )
     mean = grid.weights @ grid.points
     stddev = np.sqrt(grid.weights @ (grid.points - mean) ** 2)
     # The approximation is visibly another distribution.
-    assert np.abs(laplace.mean - mean).max() > 0.1 * stddev.min()
-    assert_moment(samples.theta, samples, mean)
-    assert_moment(((samples.theta - mean) / stddev) ** 2, samples, 1.0)
+    assert np.abs(laplace.loc - mean).max() > 0.1 * stddev.min()
+    assert_moment(samples, mean)
+    assert_moment(((samples - mean) / stddev) ** 2, 1.0)
 
 
 @pytest.mark.slow
@@ -151,18 +152,18 @@ def test_probabilities_are_those_of_the_grid(logistic, logistic_samples):
     new = np.array([[0.5, 0.0], [0.0, -1.0], [2.0, -2.0]], np.float32)
     probs = 1 / (1 + np.exp(-grid.points @ new.T))
     expected = grid.weights @ probs
-    found = logistic_samples.predict(new, num_samples=8000, average=True)
-    assert found.shape == (1, 3, 2)
+    found = logistic_samples.predict_proba(new, num_samples=8000)
+    assert found.shape == (3, 2)
     # 1000 effective samples or more (of 8000).
     error = np.sqrt(grid.weights @ (probs - expected) ** 2 / 1000)
-    z = (found[0, :, 1] - expected) / error
+    z = (found[:, 1] - expected) / error
     assert np.abs(z).max() < limit(3)
 
 
 def test_seeds_fix_samples_whatever_global_generators_do(logistic, few):
     keras.utils.set_random_seed(9)
     before = np.random.get_state()[1].copy()  # noqa: NPY002
-    same = sample_few(logistic[0]).theta
+    same = sample_few(logistic[0]).samples
     after = np.random.get_state()[1]  # noqa: NPY002
     np.testing.assert_array_equal(same, few)
     np.testing.assert_array_equal(after, before)
@@ -170,7 +171,7 @@ def test_seeds_fix_samples_whatever_global_generators_do(logistic, few):
 
 def test_other_and_fresh_seeds_give_other_samples(logistic, few):
     other, fresh = (
-        sample_few(logistic[0], seed=seed).theta for seed in (4, None)
+        sample_few(logistic[0], seed=seed).samples for seed in (4, None)
     )
     assert (other != few).any(axis=(1, 2)).all()
     assert (fresh != few).any(axis=(1, 2)).all()
@@ -188,35 +189,37 @@ def test_prior_precision_takes_the_place_of_that_of_laplace(regression):
     samples = sample(regression, prior_precision=tight)
     assert regression.prior_precision == before
     # The Hessian of the likelihood, and its gradient at any weights.
-    identity = np.eye(regression.network.size)
+    identity = np.eye(regression.view.size)
     hessian = regression.posterior_precision - before * identity
     precision = hessian + tight * identity
-    pulled = regression.posterior_precision @ regression.mean
+    pulled = regression.posterior_precision @ regression.loc
     mean = np.linalg.solve(precision, pulled)
-    assert np.abs(mean - regression.mean).max() > 0.05
-    assert_moment(samples.theta, samples, mean)
+    assert np.abs(mean - regression.loc).max() > 0.05
+    assert_moment(samples.samples, mean)
     variance = np.diag(np.linalg.inv(precision))
-    assert_moment((samples.theta - mean) ** 2, samples, variance)
+    assert_moment((samples.samples - mean) ** 2, variance)
 
 
 @pytest.mark.slow
 def test_all_layers_are_sampled(regression, rng):
     """The same Gaussian, as all layers of a model with one layer."""
-    model = regression.network.model
+    model = regression.model
     x = rng.normal(size=(30, 3)).astype(np.float32)
     y = keras.ops.convert_to_numpy(model(x))
     y = y + NOISE * rng.normal(size=y.shape)
     design = np.concatenate([x, np.ones((30, 1))], axis=1)
-    laplace = DiagonalLaplace(
-        model, "regression", prior_precision=PRIOR, noise_scale=NOISE
-    ).fit(x, y, verbose=0)
+    laplace = exact_laplace.ExactLaplace(
+        model, "regression", x, y, PRIOR, NOISE, functional.AllLayersView
+    )
+    with pytest.raises(ValueError, match="of a last layer"):
+        sampling.nuts_last_layer(laplace)
     samples = sampling.nuts(
         laplace, num_warmup=200, num_samples=500, seed=0, verbose=0
     )
     precision = design.T @ design / NOISE**2 + PRIOR * np.eye(4)
     mean = np.linalg.solve(precision, design.T @ y / NOISE**2)
     # Kernel, then bias, each row-major, is the order of `design`.
-    assert_moment(samples.theta, samples, mean.reshape(-1))
+    assert_moment(samples.samples, mean.reshape(-1))
 
 
 def test_without_xla_the_distribution_is_the_same(logistic):
@@ -225,7 +228,7 @@ def test_without_xla_the_distribution_is_the_same(logistic):
         x, y, PRIOR, low=-2.0, high=8.0, size=501
     )
     samples = sample(laplace, num_samples=400, jit_compile=False)
-    assert_moment(samples.theta, samples, grid.weights @ grid.points)
+    assert_moment(samples.samples, grid.weights @ grid.points)
 
 
 @pytest.mark.parametrize("num_samples", [4, 26])
@@ -233,26 +236,24 @@ def test_as_many_samples_are_kept_as_asked_for(logistic, num_samples):
     samples = sample_few(
         logistic[0], num_warmup=7, num_samples=num_samples, num_chains=2
     )
-    assert samples.theta.shape == (num_samples, 2, 2)
-    assert np.isfinite(samples.theta).all()
+    assert samples.samples.shape == (num_samples, 2, 2)
+    assert np.isfinite(samples.samples).all()
 
 
 @pytest.mark.parametrize("num_samples", [1, 2, 3])
-def test_too_few_samples_for_r_hat_are_named_or_kept(logistic, num_samples):
-    try:
-        samples = sample_few(
+def test_too_few_samples_for_r_hat_are_named(logistic, num_samples):
+    with pytest.raises(ValueError, match="`num_samples`"):
+        sample_few(
             logistic[0], num_warmup=1, num_samples=num_samples, num_chains=2
         )
-    except ValueError as error:
-        assert "`num_samples`" in str(error)  # noqa: PT017
-    else:
-        assert samples.theta.shape == (num_samples, 2, 2)
 
 
 def test_a_single_chain_is_sampled(logistic):
     samples = sample_few(logistic[0], num_chains=1)
-    assert samples.theta.shape == (25, 1, 2)
-    assert samples.r_hat.shape == samples.effective_sample_size.shape == (2,)
+    assert samples.samples.shape == (25, 1, 2)
+    for name in ("r_hat", "effective_sample_size"):
+        assert np.isfinite(samples.history[name]).all()
+        assert samples.history[name].shape == (2,)
 
 
 def test_chains_that_have_not_mixed_are_warned_of(logistic):
@@ -269,10 +270,10 @@ def test_nothing_is_written_if_silent(logistic, capsys):
 
 def test_laplace_is_not_changed(logistic):
     laplace, _, _ = logistic
-    before = (laplace.mean.copy(), laplace.posterior_covariance.copy())
+    before = (laplace.loc.copy(), laplace.covariance.matrix())
     sample_few(laplace, prior_precision=3.0)
-    np.testing.assert_array_equal(laplace.mean, before[0])
-    np.testing.assert_array_equal(laplace.posterior_covariance, before[1])
+    np.testing.assert_array_equal(laplace.loc, before[0])
+    np.testing.assert_array_equal(laplace.covariance.matrix(), before[1])
     assert laplace.prior_precision == PRIOR
 
 
@@ -301,37 +302,37 @@ def test_bad_arguments_are_named(logistic, bad):
         sampling.nuts_last_layer(logistic[0], **{"verbose": 0, **bad})
 
 
-def test_what_is_no_last_layer_laplace_is_refused(regression, rng):
-    model = regression.network.model
-    diagonal = DiagonalLaplace(model, "regression").fit(
-        rng.normal(size=(5, 3)), rng.normal(size=(5, 2)), verbose=0
-    )
-    for other in (None, model, diagonal):
-        with pytest.raises(ValueError, match="must be a LastLayerLaplace"):
+def test_what_is_no_laplace_is_refused(regression, regression_samples):
+    for other in (None, regression.model):
+        with pytest.raises(ValueError, match="of a last layer"):
             sampling.nuts_last_layer(other)
+    for other in (None, regression_samples):
+        with pytest.raises(ValueError, match="must be a Laplace approx"):
+            sampling.nuts(other)
 
 
-def test_samples_are_no_laplace_to_sample_from(regression_samples):
-    with pytest.raises(ValueError, match="laplace"):
-        sampling.nuts_last_layer(regression_samples)
-
-
-def test_laplace_that_is_not_fitted_is_refused():
-    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    laplace = LastLayerLaplace(model, "classification")
-    with pytest.raises(ValueError, match="fit"):
-        sampling.nuts_last_layer(laplace)
-
-
-def test_loaded_laplace_has_no_data_to_sample_with(logistic, few, tmp_path):
-    laplace, x, y = logistic
-    path = tmp_path / "laplace.npz"
-    laplace.save(path)
-    loaded = LastLayerLaplace.load(path, laplace.network.model)
+def test_laplace_without_data_is_refused(logistic, monkeypatch):
+    monkeypatch.setattr(logistic[0], "inputs", None)
     with pytest.raises(ValueError, match="Training data are not saved"):
-        sampling.nuts_last_layer(loaded)
-    loaded.set_data(x, y)
-    np.testing.assert_array_equal(sample_few(loaded).theta, few)
+        sampling.nuts_last_layer(logistic[0])
+
+
+def test_saved_samples_are_loaded(logistic, few, tmp_path, rng):
+    laplace, x, _ = logistic
+    samples = sample_few(laplace)
+    samples.save(tmp_path / "samples.posterior")
+    for model in (None, laplace.model):
+        loaded = tfr.load_posterior(tmp_path / "samples.posterior", model)
+        np.testing.assert_array_equal(loaded.samples, few)
+        assert loaded.diagnostics == samples.diagnostics
+        for name in ("r_hat", "effective_sample_size"):
+            np.testing.assert_array_equal(
+                loaded.history[name], samples.history[name]
+            )
+        np.testing.assert_array_equal(
+            loaded.predict_proba(x, 6, seed=0),
+            samples.predict_proba(x, 6, seed=0),
+        )
 
 
 def test_samples_of_other_seeds_are_independent(regression):
@@ -343,7 +344,7 @@ def test_samples_of_other_seeds_are_independent(regression):
             num_samples=15,
             max_tree_depth=2,
             seed=seed,
-        ).theta
+        ).samples
         for seed in (0, 4)
     )
     correlations = [
@@ -367,7 +368,7 @@ def test_transitions_that_diverge_are_counted_and_warned_of(regression):
             num_samples=4,
             jit_compile=False,
         )
-    assert samples.num_divergences == 16
+    assert samples.diagnostics["num_divergences"] == 16
 
 
 def test_a_chain_that_never_moves_is_warned_of(regression):
@@ -388,17 +389,18 @@ def test_a_chain_that_never_moves_is_warned_of(regression):
 def test_more_acceptance_takes_more_steps(regression):
     samples = sample_few(regression, target_accept_prob=0.99, num_samples=10)
     # 3 or 7, of the default.
-    assert samples.mean_leapfrogs > 10
+    assert samples.diagnostics["mean_leapfrogs"] > 10
 
 
 def test_trees_are_no_deeper_than_asked_for(regression):
-    assert sample_few(regression, max_tree_depth=1).mean_leapfrogs == 1.0
+    samples = sample_few(regression, max_tree_depth=1)
+    assert samples.diagnostics["mean_leapfrogs"] == 1.0
 
 
 def test_a_density_that_is_not_finite_is_an_error():
     model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
     x, y = np.ones((3, 1)), np.full(3, 1e25)
-    laplace = LastLayerLaplace(model, "regression").fit(x, y, verbose=0)
+    laplace = exact_laplace.ExactLaplace(model, "regression", x, y)
     with pytest.raises(FloatingPointError, match="not finite"):
         sample_few(laplace)
 
@@ -407,7 +409,7 @@ def test_sums_of_many_examples_keep_their_digits(rng, monkeypatch):
     """In single precision, of log likelihoods that sum to some 14000."""
     x, y = rng.normal(size=(20000, 2)), rng.integers(0, 2, 20000)
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    laplace = LastLayerLaplace(model, "classification").fit(x, y, verbose=0)
+    laplace = exact_laplace.ExactLaplace(model, "classification", x, y)
     densities = []
     make = tfp.mcmc.NoUTurnSampler
 
@@ -418,7 +420,7 @@ def test_sums_of_many_examples_keep_their_digits(rng, monkeypatch):
     monkeypatch.setattr(tfp.mcmc, "NoUTurnSampler", observed)
     sample_few(laplace, num_chains=1, num_warmup=1, num_samples=4)
     z = tf.constant(rng.normal(size=(20, 3)), tf.float32)
-    theta = laplace.transformation(tf.float32)[0](z).numpy().astype(np.float64)
+    theta = laplace.transform(z).numpy().astype(np.float64)
     logits = theta @ np.float64(laplace.inputs).T
     expected = -np.logaddexp(0.0, np.where(y == 1, -logits, logits)).sum(axis=1)
     expected -= 0.5 * np.square(theta).sum(axis=1)

@@ -43,6 +43,7 @@ filegroup(
         ["**"],
         exclude = [
             "**/__pycache__/**",
+            ".mypy_cache/**",
             ".pytest_cache/**",
             ".ruff_cache/**",
             "bazel-*/**",

@@ -5,34 +5,8 @@ import sys
 import pytest
 
 from tests.structure import build_file
+from tests.structure import levels
 from tests.structure import pytest_main
-
-# A room imports rooms of the levels below it, and what `SIDEWAYS` adds.
-LEVELS = (
-    {"_validation", "datasets", "math", "plotting", "version"},
-    {"bijectors", "distribute", "losses", "metrics", "regularizers"},
-    {"layers"},
-    {"functional"},
-    {"posteriors"},
-    {
-        "callbacks",
-        "ensembles",
-        "initializers",
-        "laplace",
-        "models",
-        "prediction",
-        "refinement",
-        "sampling",
-    },
-    {"experiments", build_file.PACKAGE},
-)
-# A model that becomes Bayesian is initialized.
-SIDEWAYS = {"models": {"initializers"}}
-MAY_IMPORT = {
-    room: set().union(*LEVELS[:level]) | SIDEWAYS.get(room, set())
-    for level, rooms in enumerate(LEVELS)
-    for room in rooms
-}
 
 REWRITE = f"BUILD is out of date. Rewrite it: {build_file.COMMAND}"
 
@@ -159,11 +133,12 @@ def test_imports_have_no_cycle(imports):
 
 
 def test_imports_point_down(imports):
-    assert set(imports) <= set(MAY_IMPORT), "Give the new room its level here."
+    may_import = levels.MAY_IMPORT
+    assert set(imports) <= set(may_import), "Give the new room its level."
     upward = {
-        name: sorted(imported - MAY_IMPORT[name])
+        name: sorted(imported - may_import[name])
         for name, imported in imports.items()
-        if imported - MAY_IMPORT[name]
+        if imported - may_import[name]
     }
     assert not upward, f"Rooms import what they must not: {upward}"
 

@@ -9,7 +9,6 @@ import pytest
 
 from tests.structure import build_file
 
-MAX_LINES = 450
 ROOMS = [
     name
     for name in build_file.find_libraries()
@@ -136,24 +135,3 @@ def test_docstrings_that_python_supplies_do_not_count():
     assert has_own_docstring(keras.Layer)
     assert not has_own_docstring(Child)
     assert not has_own_docstring(Pair)
-
-
-def test_no_python_file_is_long():
-    folders = [build_file.PACKAGE, "tests", "colab", "benchmarks", "docs"]
-    files = [
-        *build_file.ROOT.glob("*.py"),
-        *(
-            path
-            for folder in folders
-            for path in (build_file.ROOT / folder).rglob("*.py")
-        ),
-    ]
-    lengths = {
-        str(path.relative_to(build_file.ROOT)): len(
-            path.read_text(encoding="utf-8").splitlines()
-        )
-        for path in files
-    }
-    assert {
-        path: length for path, length in lengths.items() if length > MAX_LINES
-    } == {}

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 import tfp_refine as tfr
-from tfp_refine.refinement import run
+from tfp_refine.refinement import loop
 
 NUM_MEMBERS = 5
 STEPS = 1500
@@ -49,7 +49,7 @@ def main():
         coordinator = tfr.distribute.connect(timeout=300)
     alone = where == "member_by_member"
     if alone:
-        run._SAVE_EVERY = run._SAVE_RATIO = 0.0
+        loop.Loop.save_every = loop.Loop.save_ratio = 0.0
     ensemble = tfr.refine(
         model(),
         *data(),
@@ -63,12 +63,11 @@ def main():
         seed=3,
         verbose=2,
     )
-    draws = ensemble.predict(data()[0][:5], num_samples=2, seed=4)
+    draws = ensemble.predict(data()[0][:5], num_samples=10, seed=4)
     np.savez(
         pathlib.Path(path),
         **ensemble.history,
-        loc=ensemble.posterior.loc,
-        scale=ensemble.posterior.scale,
+        params=ensemble.params,
         draws=draws,
     )
 

@@ -8,13 +8,14 @@ import pathlib
 import sys
 from types import SimpleNamespace
 
-import keras
 import numpy as np
 from absl import flags
 
 from tfp_refine import ensembles
 from tfp_refine import initializers
 from tfp_refine import laplace
+from tfp_refine import posteriors
+from tfp_refine import sampling
 from tfp_refine.experiments import compare
 from tfp_refine.experiments import compare_baselines
 from tfp_refine.experiments import compare_data
@@ -149,12 +150,14 @@ def _ensembles(run):
                 for k, v in options.items()
                 if isinstance(v, int | float | str)
             }
+            covariance = posteriors.covariances.LowRank(
+                np.zeros(3), np.zeros((4, 3))
+            )
+            gaussian = SimpleNamespace(loc=np.zeros(3), covariance=covariance)
             return SimpleNamespace(
-                predict=None,
                 params=np.zeros((2, 3)),
-                mean=np.zeros((2, 3)),
-                variance=np.zeros((2, 3)),
-                deviations=np.zeros((2, 4, 3)),
+                samples=np.zeros((2, 3)),
+                members=(gaussian, gaussian),
             )
 
         return record
@@ -169,10 +172,11 @@ def _ensembles(run):
         ("cyclical_sghmc", compare_baselines.cyclical_sghmc, (start,)),
     ):
         target = name.removesuffix("_adversarial")
-        original = getattr(ensembles, target)
-        setattr(ensembles, target, recorder(name))
+        room = sampling if target == "cyclical_sghmc" else ensembles
+        original = getattr(room, target)
+        setattr(room, target, recorder(name))
         result = fit(run, name, None, *arguments)
-        setattr(ensembles, target, original)
+        setattr(room, target, original)
         found[name] = made[name] | {
             "num_steps": result.num_steps,
             "num_numbers": result.num_numbers,
@@ -199,7 +203,7 @@ def _temperature(run):
         SimpleNamespace(data=data), None, None, start
     )
     (found,), expected = scaled.draws(x), np.asarray(model(x))
-    expected = keras.ops.log_softmax(expected / scaled.about["temperature"])
+    expected = expected / scaled.about["temperature"]
     direct = ensembles.TemperatureScaling(model).fit(*data.validation)
     return {
         "error": float(np.max(np.abs(found - expected))),
@@ -235,29 +239,42 @@ def _longer(run):
 
 
 def _laplace(run):
-    options = []
+    asked = []
 
-    class LastLayer:
-        def predict(self, x, **given):
-            options.append(given)
-            return np.array([[[0.5, 0.25]]])
+    def predict(x, num_samples, seed):
+        asked.append([num_samples, seed])
+        return np.array([[[0.5, 0.25]]])
+
+    def classifier(from_logits):
+        return SimpleNamespace(
+            link=SimpleNamespace(from_logits=from_logits), predict=predict
+        )
 
     class AllLayers(laplace.DiagonalLaplace):
         def __init__(self):
-            pass
+            self.link = None
 
-        predict = LastLayer.predict
+        def linearized_outputs(self, x):
+            return np.array([[0.5, 0.25]]), np.array([[[4.0, 2.0], [2.0, 2.0]]])
 
     regression = SimpleNamespace(
         data=SimpleNamespace(num_classes=None), seed=run.seed
     )
-    found = {
-        "log_probs": compare_laplace._draws(run, LastLayer(), None)(None),
-        "regression": compare_laplace._draws(regression, AllLayers(), 0.7)(
+    linearized = compare_laplace._draws(regression, AllLayers(), 0.7)(None)
+    many = compare_laplace._linearized_draws(AllLayers(), None, 20000, 1)[:, 0]
+    return {
+        "logits": compare_laplace._draws(run, classifier(True), None)(
             None
-        ),
+        ).tolist(),
+        "log_probs": compare_laplace._draws(run, classifier(False), None)(
+            None
+        ).tolist(),
+        "asked": asked,
+        "shape": linearized.shape,
+        "raw_noise": np.unique(linearized[..., 2:]).tolist(),
+        "mean": np.mean(many, axis=0).tolist(),
+        "covariance": np.cov(many.T).tolist(),
     }
-    return {k: v.tolist() for k, v in found.items()} | {"options": options}
 
 
 def _laplace_sizes(run):
@@ -272,7 +289,7 @@ def _laplace_sizes(run):
 
     counted, kept = posterior_diagnostics.num_params, compare_laplace._kept
     posterior_diagnostics.num_params = lambda posterior: 11
-    compare_laplace._kept = lambda folder, base, kind, make: make()
+    compare_laplace._kept = lambda folder, base, make: make()
     refined = compare_laplace.refined(
         run, None, None, found._replace(posterior=SimpleNamespace(
             refine=lambda **options: None, noise_scale=None)),

@@ -7,8 +7,12 @@ from tfp_refine import layers
 from tfp_refine import losses
 from tfp_refine import refinement
 from tfp_refine import regularizers
+from tfp_refine.functional import executor
 from tfp_refine.refinement import engine as engine_lib
-from tfp_refine.refinement import places
+from tfp_refine.refinement import loop as loop_lib
+from tfp_refine.refinement import objective as objective_lib
+from tfp_refine.refinement import settings as settings_lib
+from tfp_refine.refinement import state as state_lib
 
 
 class LinearGaussian:
@@ -77,12 +81,121 @@ class LinearGaussian:
         return model
 
 
-def engine(problem, settings):
-    """Makes the engine of a refinement, here, for all members at once."""
-    constants = (problem.others, problem.data)
-    return engine_lib.Engine(
-        problem, settings, len(settings.members), False, places.Here(constants)
+def settings(**changes):
+    """Makes settings of a refinement, of three members unless told."""
+    return settings_lib.Settings(
+        **{
+            "num_members": 3,
+            "members": None,
+            "variance_ratios": (0.7,),
+            "steps": 10,
+            "batch_size": 256,
+            "learning_rate": 0.01,
+            "learning_rate_decay": "constant",
+            "keep_better": True,
+            "num_eval_samples": 4,
+            "max_eval_examples": 2048,
+            "refine_deterministic": False,
+            "seed": 0,
+            **changes,
+        }
     )
+
+
+class Work:
+    """A refinement, loop by loop.
+
+    Args:
+        model: The model.
+        x: Inputs.
+        y: Targets.
+        loss: As for `refine`.
+        **changes: Settings.
+    """
+
+    def __init__(self, model, x, y, loss=None, **changes):
+        self.settings = settings(**changes)
+        self.objective = objective_lib.RefinementObjective(
+            model, x, y, loss, self.settings.refine_deterministic
+        )
+        self.constants = (self.objective.fixed, self.objective.data)
+
+    def state(self):
+        """Returns the state before any work."""
+        return state_lib.RefinementState.begin(
+            self.objective.params, self.objective.prior, self.settings
+        )
+
+    def engine(self, size=None, vectorized=False, where=None):
+        """Returns an engine: here, for all members at once, unless told."""
+        return engine_lib.Engine(
+            self.objective,
+            self.settings,
+            size or len(self.settings.members),
+            vectorized,
+            where or executor.LocalExecutor(self.constants),
+        )
+
+    def finish(self, engine, checkpoint=None):
+        """Does what is left, and returns the state, a dict of arrays."""
+        saved = checkpoint and checkpoint.load()
+        state = self.state()
+        if saved:
+            state = state_lib.RefinementState.from_arrays(saved)
+        loop = loop_lib.Loop(
+            engine,
+            self.settings,
+            self.objective.num_examples,
+            state,
+            checkpoint,
+            lambda *_: None,
+        )
+        loop.save_every = loop.save_ratio = 0.0
+        loop.finish()
+        return loop.state.to_arrays()
+
+
+def assert_same(found, expected, rounding=0.0):
+    """Checks that two dicts of arrays are equal, or but for rounding."""
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        if value.dtype.kind != "f" or not rounding:
+            np.testing.assert_array_equal(found[name], value, err_msg=name)
+        else:
+            np.testing.assert_allclose(
+                found[name], value, rounding, rounding, err_msg=name
+            )
+
+
+class Interrupted(Exception):
+    """Raised by what is to be interrupted."""
+
+
+class InterruptedEngine:
+    """An engine whose work is interrupted.
+
+    Args:
+        engine: The engine.
+        results: After how many results of members' steps, if at all.
+
+    Attributes:
+        results: How many it has given.
+    """
+
+    def __init__(self, engine, results=None):
+        self._engine, self._last = engine, results
+        self.results = 0
+
+    def __getattr__(self, name):
+        return getattr(self._engine, name)
+
+    def run(self, *arguments):
+        """Yields results until it is interrupted."""
+        for result in self._engine.run(*arguments):
+            if self.results == self._last:
+                raise Interrupted
+            self.results += 1
+            yield result
 
 
 def refine(model, x, y, **options):
@@ -100,8 +213,3 @@ def refine(model, x, y, **options):
             **options,
         },
     )
-
-
-def params(ensemble):
-    """Returns the members' means and scales, `[M, 2, W]`."""
-    return np.stack(ensemble.posterior, axis=1)

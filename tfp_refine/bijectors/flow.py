@@ -45,6 +45,19 @@ class Flow(tfp.bijectors.Bijector):
                 name=arguments["name"],
             )
 
+    def forward_and_log_det(self, x):
+        """Moves points, and computes both results at once.
+
+        Args:
+            x: Points, `[..., D]`.
+
+        Returns:
+            y: Points, `[..., D]`.
+            log_det: Log determinant of the Jacobian, nats, `[...]`.
+        """
+        self._check_points(x)
+        return self._formulas.forward(x, *self._tensors())
+
     def _check_points(self, points):
         """Checks that points have the size of the parameters."""
         size = points.shape[-1]
@@ -66,16 +79,14 @@ class Flow(tfp.bijectors.Bijector):
         }
 
     def _forward(self, x):
-        self._check_points(x)
-        return self._formulas.forward(x, *self._tensors())[0]
+        return self.forward_and_log_det(x)[0]
 
     def _inverse(self, y):
         self._check_points(y)
         return self._formulas.inverse(y, *self._tensors())
 
     def _forward_log_det_jacobian(self, x):
-        self._check_points(x)
-        return self._formulas.forward(x, *self._tensors())[1]
+        return self.forward_and_log_det(x)[1]
 
 
 def _sizes(axes, parameters):

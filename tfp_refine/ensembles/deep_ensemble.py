@@ -1,38 +1,42 @@
 """Deep ensembles: the same network, trained from several starts."""
 
+import os
+from collections.abc import Callable
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from tfp_refine import _validation
 from tfp_refine import functional
+from tfp_refine import posteriors
 from tfp_refine.ensembles import initial_members
-from tfp_refine.ensembles import member_training
-from tfp_refine.ensembles import optimizers
-from tfp_refine.ensembles import trajectory
-from tfp_refine.ensembles import weight_ensemble
-from tfp_refine.functional import checkpoint as checkpoint_lib
+from tfp_refine.functional import resumable
+from tfp_refine.functional import train
+from tfp_refine.functional import trajectory
+from tfp_refine.functional import update_rules
 
 # Random streams, below the seed.
 _INIT, _TRAINING = range(2)
 
 
 def deep_ensemble(
-    model,
-    x,
-    y=None,
+    model: keras.Model | Callable[[int], keras.Model],
+    x: Any,
+    y: Any = None,
     *,
-    num_members=10,
-    steps=10000,
-    batch_size=128,
-    learning_rate=1e-3,
-    learning_rate_decay="constant",
-    adversarial_epsilon=None,
-    bootstrap=False,
-    loss=None,
-    checkpoint_dir=None,
-    seed=None,
-    verbose=1,
-):
+    num_members: int = 10,
+    steps: int = 10000,
+    batch_size: int = 128,
+    learning_rate: float = 1e-3,
+    learning_rate_decay: str = "constant",
+    adversarial_epsilon: float | None = None,
+    bootstrap: bool = False,
+    loss: Any = None,
+    checkpoint_dir: str | os.PathLike | None = None,
+    seed: int | None = None,
+    verbose: int = 1,
+) -> posteriors.EnsemblePosterior:
     """Trains a deep ensemble, all members in one compiled program.
 
     Members differ in their initial weights and in the order of the examples.
@@ -43,7 +47,8 @@ def deep_ensemble(
 
     Args:
         model: Built `keras.Model`, functional or Sequential, which is not
-            changed; or a function of a seed that returns a built model, for
+            changed: members have its frozen weights, and trainable ones of
+            their own. Or a function of a seed that returns a built model, for
             any other.
         x: Training inputs, `[N, ...]` (or nested), or a finite, batched
             `tf.data.Dataset` of `(x, y)`, which is read into memory.
@@ -66,7 +71,9 @@ def deep_ensemble(
         verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
 
     Returns:
-        ensemble: `WeightEnsemble`.
+        ensemble: `EnsemblePosterior` of `M` points. Its `history` has
+            `step [T]` and `loss [M, T]`, the mean training loss since the step
+            before.
 
     Raises:
         ValueError: If an argument is invalid, the data does not fit the model,
@@ -78,63 +85,84 @@ def deep_ensemble(
 
     ```python
     ensemble = tfp_refine.ensembles.deep_ensemble(model, x_train, y_train)
-    draws = ensemble.predict(x_test)  # of every member
+    draws = ensemble.predict(x_test, num_samples=10)  # of every member
     ```
 
     Reference:
         - [Lakshminarayanan et al., 2017](https://arxiv.org/abs/1612.01474)
     """
-    _validation.positive_integer("num_members", num_members)
-    schedule = member_training.Schedule(
-        _validation.positive_integer("steps", steps),
-        _validation.positive_integer("batch_size", batch_size),
-        optimizers.decay(learning_rate_decay, learning_rate, steps),
-        optimizers.Adam(),
-    )
+    for name, value in (
+        ("num_members", num_members),
+        ("steps", steps),
+        ("batch_size", batch_size),
+    ):
+        _validation.positive_integer(name, value)
+    _validation.positive("learning_rate", learning_rate)
     if adversarial_epsilon is not None:
         _validation.positive("adversarial_epsilon", adversarial_epsilon)
-    seed = checkpoint_lib.check_seed(seed, checkpoint_dir)
-    x, y, _ = functional.arrays.examples(x, y)
-    given = model
-    model, *start = initial_members.initial_members(
-        given, num_members, functional.seeds.key(seed, _INIT)
+    schedule = update_rules.decay(learning_rate_decay, steps)
+    seed = resumable.check_seed(seed, checkpoint_dir)
+    view, *start = initial_members.initial_members(
+        model, num_members, functional.seeds.key(seed, _INIT)
     )
-    # Copies are not compiled.
-    compiled = given if isinstance(given, keras.Model) else model
-    progress = trajectory.train(
+    objective = functional.Objective(view, x, y, loss, per_example=False)
+    trained = trajectory.train(
         "deep_ensemble",
-        model,
-        functional.example_loss.resolve(compiled, loss),
+        objective,
         start,
-        (x, y),
-        schedule,
-        {
-            "steps": steps,
-            "batch_size": batch_size,
-            "learning_rate": learning_rate,
+        update_rules.Adam(),
+        train.Batches(objective.num_examples, batch_size, bool(bootstrap)),
+        steps=steps,
+        learning_rate=learning_rate,
+        settings={
             "learning_rate_decay": learning_rate_decay,
             "adversarial_epsilon": adversarial_epsilon,
-            "bootstrap": bool(bootstrap),
         },
         seed=functional.seeds.key(seed, _TRAINING),
+        schedule=schedule,
+        loss=_adversarial_loss(objective, adversarial_epsilon),
         checkpoint_dir=checkpoint_dir,
         verbose=verbose,
-        bootstrap=bool(bootstrap),
-        perturbation=_perturbation(x, adversarial_epsilon),
     )
-    return weight_ensemble.WeightEnsemble(
-        model, progress.state.params, progress.state.others, progress.history()
+    return posteriors.EnsemblePosterior(
+        view,
+        trained.params,
+        trained.fixed,
+        objective.link,
+        trained.history,
+        input_specs=keras.tree.map_structure(
+            lambda leaf: tf.TensorSpec([None, *leaf.shape[1:]], leaf.dtype),
+            objective.data[0],
+        ),
     )
 
 
-def _perturbation(x, epsilon):
-    """Returns how far adversarial training moves each input, or `None`."""
+def _adversarial_loss(objective, epsilon):
+    """Returns the loss at inputs and perturbed inputs, or `None` without."""
     if epsilon is None:
         return None
+    x, _ = objective.data
     if not isinstance(x, tf.Tensor) or not x.dtype.is_floating:
         raise ValueError(
             "`adversarial_epsilon` needs inputs that are one tensor of "
             "floating point numbers, which can be moved."
         )
     span = tf.reduce_max(x, axis=0) - tf.reduce_min(x, axis=0)
-    return epsilon * span
+
+    def loss(params, fixed, common, batch, key, step):
+        del common
+        x, y = batch
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            nll, after, penalty = objective.training_loss(
+                x, y, params, fixed, key, step
+            )
+        # Where the loss rises (fast gradient sign).
+        moved = x + epsilon * span * tf.sign(tape.gradient(nll, x))
+        other_nll, _, _ = objective.training_loss(
+            tf.stop_gradient(moved), y, params, fixed, key, step
+        )
+        total = 0.5 * (nll + other_nll) + penalty
+        return total, total, after
+
+    return loss

@@ -16,9 +16,11 @@ def initial_members(model, num_members, seed):
         seed: Integer.
 
     Returns:
-        model: A model of the architecture.
+        view: `WeightView` of the model, or of the first that the function
+            returned.
         params: Trainable weights, array `[M, P]`.
-        others: Other weights, array `[M, V]`.
+        fixed: Values of the fixed weights, a list of arrays `[M, ...]`: those
+            of the model, for all members, or of what the function returned.
 
     Raises:
         ValueError: If the model is subclassed, cannot be copied, or a function
@@ -28,32 +30,38 @@ def initial_members(model, num_members, seed):
         functional.seeds.key(seed, number) for number in range(num_members)
     ]
     if isinstance(model, keras.Model):
-        members = (_with_new_weights(model, one) for one in seeds)
+        view = functional.WeightView(model)
+        params = [view.params(_with_new_weights(model, s)) for s in seeds]
+        fixed = [view.fixed()] * num_members
     elif callable(model):
-        members = map(model, seeds)
+        views = []
+        for one in seeds:
+            views.append(_view(model(one)))
+            if views[0].shapes != views[-1].shapes:
+                raise ValueError(
+                    "`model` must return models with weights of the same "
+                    f"shapes. Received: {views[0].shapes} and "
+                    f"{views[-1].shapes}"
+                )
+        view = views[0]
+        params = [one.params() for one in views]
+        fixed = [one.fixed() for one in views]
     else:
         raise ValueError(
             "`model` must be a keras.Model, or a function of a seed to one. "
             f"Received: {type(model).__name__}"
         )
-    first, values = None, []
-    for member in members:
-        if not isinstance(member, keras.Model):
-            raise ValueError(
-                "`model` must return a keras.Model. "
-                f"Received: {type(member).__name__}"
-            )
-        weights = functional.ModelWeights(member)
-        if first is None:
-            first, shapes = member, weights.shapes
-        if weights.shapes != shapes:
-            raise ValueError(
-                "`model` must return models with weights of the same shapes. "
-                f"Received: {shapes} and {weights.shapes}"
-            )
-        values.append(weights.values())
-    params, others = map(np.stack, zip(*values, strict=True))
-    return first, params, others
+    fixed = [np.stack(values) for values in zip(*fixed, strict=True)]
+    return view, np.stack(params), fixed
+
+
+def _view(model):
+    if not isinstance(model, keras.Model):
+        raise ValueError(
+            "`model` must return a keras.Model. "
+            f"Received: {type(model).__name__}"
+        )
+    return functional.WeightView(model)
 
 
 def _with_new_weights(model, seed):

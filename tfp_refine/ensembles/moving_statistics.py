@@ -8,7 +8,7 @@ from tfp_refine import functional
 _BATCH = 256
 
 
-def recompute(weights, params, others, x):
+def recompute(view, params, fixed, x):
     """Averages what weights other than trainable ones move towards.
 
     A moving average becomes `m * old + (1 - m) * new` in each batch; from two
@@ -16,41 +16,65 @@ def recompute(weights, params, others, x):
     not move stay as they are.
 
     Args:
-        weights: `ModelWeights` of the model.
+        view: `WeightView` of the model.
         params: Trainable weights, `[S, P]`.
-        others: Other weights, `[S, V]`.
+        fixed: Values of the fixed weights, a list.
         x: Training inputs, `[N, ...]` (or nested); a last batch that is smaller
             than the others counts less.
 
     Returns:
-        others: Means over all batches, array `[S, V]`.
+        fixed: Means over all batches, a list of arrays, `[S, ...]` each.
     """
-    num_examples = tf.nest.flatten(x)[0].shape[0]
+    num_examples = functional.data.num_examples(x)
+    means = [
+        np.zeros([len(params), *np.shape(value)], np.float64) for value in fixed
+    ]
+    for rows, batch in functional.data.blocks(x, _BATCH):
+        part = (rows.stop - rows.start) / num_examples
+        program = view.compiled(
+            "moving_statistics",
+            lambda *arguments: _targets(view, *arguments),
+            (batch, params[0], fixed),
+            (True, False, False),
+        )
+        for number, one in enumerate(params):
+            targets = program(batch, one, fixed)
+            for mean, target in zip(means, targets, strict=True):
+                mean[number] += part * target.numpy()
+    return [
+        mean.astype(np.asarray(value).dtype)
+        for mean, value in zip(means, fixed, strict=True)
+    ]
 
-    def moved(batch, params, others):
-        def after(start):
-            _, others, _ = weights.outputs(
-                batch, params, start, 0, 0, training=True
-            )
-            return others
 
-        from_zero = after(tf.zeros_like(others))
-        # About as large as `new`: the difference of the two is precise then.
-        large = 1.0 + 100.0 * tf.abs(from_zero)
-        decay = (after(large) - from_zero) / large
-        # Of a constant weight, `old` stays `old`.
-        target = tf.math.divide_no_nan(from_zero, 1.0 - decay)
-        moves = tf.abs(decay - 1.0) > 1e-6
-        return tf.where(moves, target, after(others))
+def _targets(view, batch, params, fixed):
+    """Returns what fixed weights move towards in a batch."""
 
-    program = functional.Program(moved, varying=(True, False, False))
-    means = np.zeros(others.shape, np.float64)
-    for begin in range(0, num_examples, _BATCH):
-        rows = slice(begin, begin + _BATCH)
-        batch = tf.nest.map_structure(lambda leaf, r=rows: leaf[r], x)
-        part = tf.nest.flatten(batch)[0].shape[0] / num_examples
-        for number in range(len(params)):
-            means[number] += part * (
-                program(batch, params[number], others[number]).numpy()
-            )
-    return means.astype(others.dtype)
+    def after(start):
+        _, values, _ = view.call_and_update(
+            batch, params, start, key=0, index=0, training=True
+        )
+        return values
+
+    is_float = [value.dtype.is_floating for value in fixed]
+    zeros = [
+        tf.zeros_like(value) if floating else value
+        for value, floating in zip(fixed, is_float, strict=True)
+    ]
+    from_zero = after(zeros)
+    # About as large as `new`: the difference of the two is precise then.
+    large = [
+        1.0 + 100.0 * tf.abs(value) if floating else value
+        for value, floating in zip(from_zero, is_float, strict=True)
+    ]
+    targets = []
+    for floating, zero, start, moved, value in zip(
+        is_float, from_zero, large, after(large), after(fixed), strict=True
+    ):
+        if floating:
+            decay = (moved - zero) / start
+            # Of a constant weight, `old` stays `old`.
+            target = tf.math.divide_no_nan(zero, 1.0 - decay)
+            value = tf.where(tf.abs(decay - 1.0) > 1e-6, target, value)
+        targets.append(value)
+    return targets

@@ -1,27 +1,33 @@
 """Temperature scaling of a trained classifier."""
 
-import json
 import math
-import pathlib
+from typing import Any
 
 import keras
 import numpy as np
 import scipy.optimize
 import scipy.special
+import tensorflow as tf
 
 from tfp_refine import _validation
 from tfp_refine import functional
 from tfp_refine import posteriors
+from tfp_refine.functional import copying
+from tfp_refine.functional import likelihoods
+from tfp_refine.functional import objective
+from tfp_refine.posteriors import posterior_file
+from tfp_refine.posteriors.posterior import Draws
 
 # Logarithms of the least and the greatest temperature.
 _LOWEST, _HIGHEST = math.log(1e-3), math.log(1e3)
 
 
-class TemperatureScaling:
+class TemperatureScaling(posteriors.Posterior):
     """A trained classifier whose logits are divided by one number.
 
     The number, the temperature, minimizes the negative log likelihood of
-    validation data. Which class is the most probable stays the same.
+    validation data. Which class is the most probable stays the same. All draws
+    are equal: the weights of the last layer, divided by the temperature.
 
     Args:
         model: Built `keras.Model` that ends in a Dense layer and returns
@@ -40,18 +46,29 @@ class TemperatureScaling:
     ```python
     scaled = tfp_refine.ensembles.TemperatureScaling(model)
     scaled.fit(x_validation, y_validation)
-    (probs,) = scaled.predict(x_test)
+    probs = scaled.predict_proba(x_test, num_samples=1)
     ```
 
     Reference:
         - [Guo et al., 2017](https://arxiv.org/abs/1706.04599)
     """
 
-    def __init__(self, model, layer=None):
-        self._network = posteriors.LastLayer(model, layer)
+    def __init__(
+        self,
+        model: keras.Model,
+        layer: keras.layers.Layer | str | None = None,
+    ):
+        super().__init__(functional.LastLayerView(model, layer))
         self.temperature = 1.0
+        specs = copying.find_input_specs(model)
+        if specs is not None and all(
+            None not in spec.shape[1:] for spec in keras.tree.flatten(specs)
+        ):
+            self._set_up(_examples(specs))
 
-    def fit(self, x, y=None, *, batch_size=256):
+    def fit(
+        self, x: Any, y: Any = None, *, batch_size: int = 256
+    ) -> "TemperatureScaling":
         """Chooses the temperature.
 
         Args:
@@ -68,114 +85,82 @@ class TemperatureScaling:
                 temperature is best: all of them, or none, are classified right.
         """
         _validation.positive_integer("batch_size", batch_size)
-        x, y, _ = functional.arrays.examples(x, y)
-        logits, likelihood = self._logits(x, batch_size)
-        targets = likelihood.targets(y, self._network.num_outputs)
+        x, y, num_examples = functional.data.examples(x, y)
+        likelihood = self._set_up(x)
+        view = self.view
+        targets = likelihood.targets(y, view.num_outputs)
+        logits = view.outputs(self._loc, view.inputs(x, batch_size)).numpy()
+        if view.num_outputs == 1:
+            logits = np.concatenate([np.zeros_like(logits), logits], axis=-1)
+        chosen = logits[np.arange(num_examples), targets]
 
         def derivative(log_temperature):
             """Of the negative log likelihood, in 1 / temperature."""
             scaled = logits / math.exp(log_temperature)
             probs = scipy.special.softmax(scaled, axis=-1)
-            chosen = logits[np.arange(len(targets)), targets]
             return np.mean(np.sum(probs * logits, axis=-1) - chosen)
 
         # It falls as the temperature rises: the loss is convex in the inverse.
         if derivative(_LOWEST) <= 0.0 or derivative(_HIGHEST) >= 0.0:
             raise ValueError(
                 "No temperature is best for the validation data: all of them "
-                f"are classified right, or none better than by chance, of "
-                f"{len(targets)}. More data are needed."
+                "are classified right, or none better than by chance, of "
+                f"{num_examples}. More data are needed."
             )
         self.temperature = math.exp(
             scipy.optimize.brentq(derivative, _LOWEST, _HIGHEST, xtol=1e-12)
         )
         return self
 
-    def predict(self, x, *, batch_size=1024):
-        """Computes class probabilities.
+    def _set_up(self, x):
+        """Takes over the weights, after looking at what the model returns."""
+        view = self.view
+        view.check_inputs(x)
+        likelihood = likelihoods.of_kind("classification", view.num_outputs)
+        activation = view.find_activation(x, likelihood.activations)
+        function = "softmax" if view.num_outputs > 1 else "sigmoid"
+        self.link = objective.Link(function, activation == "linear")
+        self._loc, self._fixed = view.params(), view.fixed()
+        return likelihood
 
-        Args:
-            x: Inputs, `[N, ...]` (or nested).
-            batch_size: Examples computed at a time. Defaults to `1024`.
-
-        Returns:
-            probs: `numpy` array `[1, N, C]`, one draw, with `C = 2` for a
-                single output.
-
-        Raises:
-            ValueError: If an argument is invalid.
-        """
-        _validation.positive_integer("batch_size", batch_size)
-        logits, _ = self._logits(functional.arrays.inputs(x), batch_size)
-        probs = scipy.special.softmax(logits / self.temperature, axis=-1)
-        return probs[np.newaxis].astype(keras.config.floatx())
-
-    def save(self, path):
-        """Saves the temperature to a file, for `load`.
-
-        Args:
-            path: File; its usual ending is `.json`.
-
-        Raises:
-            ValueError: If it cannot be written.
-        """
-        contents = {
-            "temperature": self.temperature,
-            "layer": self._network.layer and self._network.layer.name,
-            "model": self._network.digest(),
-        }
-        try:
-            pathlib.Path(path).write_text(json.dumps(contents))
-        except OSError as error:
+    def _check_ready(self):
+        if self.view.activation is None:
             raise ValueError(
-                "`path` must be a file that can be written. "
-                f"Received: path={str(path)!r} ({error})"
-            ) from error
+                "The shape of the inputs is unknown: call `fit` first."
+            )
+
+    def _draw(self, num_samples, seed, at_once):
+        del seed, at_once
+        yield Draws(
+            tf.cast(self._loc / self.temperature, self.view.dtype)[tf.newaxis],
+            np.zeros(num_samples, np.int32),
+            self._fixed,
+        )
+
+    def _contents(self):
+        return {"temperature": self.temperature}, {
+            "loc": self._loc,
+            **posterior_file.pack(self._fixed),
+        }
 
     @classmethod
-    def load(cls, path, model):
-        """Loads what `save` saved.
-
-        Args:
-            path: File.
-            model: The model, with the weights that it had.
-
-        Returns:
-            scaled: `TemperatureScaling`.
-
-        Raises:
-            ValueError: If it cannot be read, or is of another model.
-        """
-        try:
-            contents = json.loads(pathlib.Path(path).read_text())
-            digest, layer = contents["model"], contents["layer"]
-            temperature = _validation.positive(
-                "temperature", contents["temperature"]
-            )
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"'{path}' holds no temperature: {error}"
-            ) from error
-        scaled = cls(model, layer)
-        if scaled._network.digest() != digest:
-            raise ValueError(
-                f"The temperature in '{path}' is of another model than "
-                f"'{model.name}', or of other weights of it."
-            )
-        scaled.temperature = temperature
+    def _from_contents(cls, view, link, description, arrays):
+        scaled = cls(view.model, view.layer)
+        scaled.view, scaled.link = view, link
+        scaled.temperature = description["temperature"]
+        scaled._loc = arrays["loc"]
+        scaled._fixed = posterior_file.unpack(arrays)
         return scaled
 
-    def _logits(self, x, batch_size):
-        """Computes logits of at least two classes, `[N, C]`, in float64."""
-        network = self._network
-        network.check_inputs(x)
-        likelihood = posteriors.likelihoods.of_kind(
-            "classification", network.num_outputs
-        )
-        network.find_activation(x, likelihood.activations)
-        logits = network.outputs(
-            network.loc, network.inputs(x, batch_size)
-        ).numpy()
-        if network.num_outputs == 1:
-            logits = np.concatenate([np.zeros_like(logits), logits], axis=-1)
-        return logits, likelihood
+
+def _examples(specs):
+    """Returns some inputs, to see what a model does with them."""
+    rng = np.random.default_rng(0)
+    return keras.tree.map_structure(
+        lambda spec: tf.cast(
+            rng.standard_normal([8, *spec.shape[1:]])
+            * float(spec.dtype.is_floating),
+            spec.dtype,
+        ),
+        specs,
+    )

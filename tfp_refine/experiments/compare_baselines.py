@@ -1,10 +1,9 @@
 """Baselines of the comparison: ensembles, averages and samples of weights."""
 
-import numpy as np
 from absl import flags
 
 from tfp_refine import ensembles
-from tfp_refine import prediction
+from tfp_refine import sampling
 from tfp_refine.experiments import compare_networks
 from tfp_refine.experiments import fitted
 
@@ -24,7 +23,7 @@ def temperature(run, name, directory, trained):
     scaled = ensembles.TemperatureScaling(trained.model)
     scaled.fit(*run.data.validation)
     return trained._replace(
-        draws=lambda x: _logits(scaled.predict(x)),
+        draws=lambda x: scaled.predict(x, 1),
         num_numbers=trained.num_numbers + 1,
         posterior=scaled,
         about={"temperature": scaled.temperature},
@@ -53,7 +52,7 @@ def deep_ensemble(run, name, directory):
         seed=run.seed(4),
         verbose=int(FLAGS.progress),
     )
-    return _of_members(ensemble, FLAGS.num_members * steps)
+    return _of_points(ensemble, ensemble.params, FLAGS.num_members * steps)
 
 
 def swag(run, name, directory, start):
@@ -75,14 +74,15 @@ def swag(run, name, directory, start):
         verbose=int(FLAGS.progress),
     )
     steps = FLAGS.swag_snapshots * max(1, num_examples // batch_size)
+    gaussians = getattr(posterior, "members", (posterior,))
     return fitted.Fitted(
-        lambda x: prediction.predict(
-            posterior, x, FLAGS.num_samples, seed=run.seed(1)
+        lambda x: posterior.predict(x, FLAGS.num_samples, seed=run.seed(1)),
+        start.num_steps + len(gaussians) * steps,
+        sum(
+            array.size
+            for one in gaussians
+            for array in (one.loc, *one.covariance.arrays().values())
         ),
-        start.num_steps + len(posterior.mean) * steps,
-        posterior.mean.size
-        + posterior.variance.size
-        + posterior.deviations.size,
         posterior=posterior,
     )
 
@@ -94,7 +94,7 @@ def cyclical_sghmc(run, name, directory, start):
     steps = FLAGS.train_steps
     batch_size = min(FLAGS.batch_size, num_examples)
     per_cycle = max(1, steps // FLAGS.cycles)
-    samples = ensembles.cyclical_sghmc(
+    posterior = sampling.cyclical_sghmc(
         start.model,
         *run.data.train,
         num_cycles=FLAGS.cycles,
@@ -117,17 +117,18 @@ def cyclical_sghmc(run, name, directory, start):
         seed=run.seed(6),
         verbose=int(FLAGS.progress),
     )
-    return _of_members(samples, start.num_steps + FLAGS.cycles * per_cycle)
-
-
-def _of_members(ensemble, num_steps):
-    return fitted.Fitted(
-        ensemble.predict,
-        num_steps,
-        ensemble.params.size,
-        posterior=ensemble,
+    return _of_points(
+        posterior,
+        posterior.samples,
+        start.num_steps + FLAGS.cycles * per_cycle,
     )
 
 
-def _logits(probs):
-    return np.log(np.maximum(probs, np.finfo(probs.dtype).tiny))
+def _of_points(posterior, points, num_steps):
+    """Returns a posterior of points `[M, P]`, each of which is drawn once."""
+    return fitted.Fitted(
+        lambda x: posterior.predict(x, len(points), seed=0),
+        num_steps,
+        points.size,
+        posterior=posterior,
+    )

@@ -5,6 +5,7 @@ import numpy as np
 from absl import flags
 
 from tfp_refine import laplace
+from tfp_refine import posteriors
 from tfp_refine import sampling
 from tfp_refine.experiments import fitted
 from tfp_refine.experiments import posterior_diagnostics
@@ -73,7 +74,6 @@ def refined(run, name, directory, base):
     posterior = _kept(
         directory,
         base,
-        laplace.FlowPosterior,
         lambda: base.posterior.refine(
             flow_length=FLAGS.flows,
             batch_size=_FLOW_BATCH,
@@ -98,7 +98,6 @@ def sampled(run, name, directory, base):
     samples = _kept(
         directory,
         base,
-        sampling.WeightSamples,
         lambda: sampling.nuts(
             base.posterior,
             num_chains=FLAGS.nuts_chains,
@@ -112,19 +111,19 @@ def sampled(run, name, directory, base):
     )
     return base._replace(
         draws=_draws(run, samples, base.posterior.noise_scale),
-        num_numbers=run.num_weights + samples.theta.size,
+        num_numbers=run.num_weights + samples.samples.size,
         posterior=samples,
         about=posterior_diagnostics.diagnostics(samples),
     )
 
 
-def _kept(directory, base, kind, make):
+def _kept(directory, base, make):
     """Loads a posterior from its file, or makes and saves it."""
-    path = directory / "posterior.npz"
-    model = base.posterior.network.model
+    path = directory / "laplace.posterior"
+    model = base.posterior.model
     if path.exists():
         try:
-            return kind.load(path, model)
+            return posteriors.load_posterior(path, model)
         except ValueError as error:
             raise ValueError(
                 f"{error} Remove the file to compute it anew."
@@ -147,7 +146,7 @@ def _fit(run, trained, kind):
     posterior = kind(model, likelihood, **options)
     posterior.fit(*run.data.train, verbose=int(FLAGS.progress))
     posterior.optimize_prior_precision()
-    size = posterior.network.size
+    size = posterior.view.size
     is_full = kind is laplace.LastLayerLaplace
     return fitted.Fitted(
         _draws(run, posterior, posterior.noise_scale),
@@ -162,13 +161,30 @@ def _draws(run, posterior, noise_scale):
     """Returns a function that draws as the whole network would."""
 
     def draws(x):
-        options = {"num_samples": FLAGS.num_samples, "seed": run.seed(1)}
+        count, seed = FLAGS.num_samples, run.seed(1)
         if isinstance(posterior, laplace.DiagonalLaplace):
-            options["method"] = "linearized"
-        found = posterior.predict(x, **options)
+            found = _linearized_draws(posterior, x, count, seed)
+        else:
+            found = posterior.predict(x, count, seed=seed)
+            if posterior.link is not None and not posterior.link.from_logits:
+                found = np.log(np.maximum(found, np.finfo(found.dtype).tiny))
         if run.data.num_classes is not None:
-            return np.log(np.maximum(found, np.finfo(found.dtype).tiny))
+            return found
         raw = softplus.inverse_of_float(noise_scale)
         return np.concatenate([found, np.full_like(found, raw)], axis=-1)
 
     return draws
+
+
+def _linearized_draws(posterior, x, num_samples, seed):
+    """Draws outputs of the linearized network, `[S, N, C]`."""
+    mean, covariance = posterior.linearized_outputs(x)
+    size = mean.shape[-1]
+    largest = np.max(np.diagonal(covariance, axis1=1, axis2=2), axis=-1)
+    jitter = 1e-12 * np.maximum(largest, 1e-200)  # rounding
+    root = np.linalg.cholesky(
+        covariance + jitter[:, np.newaxis, np.newaxis] * np.eye(size)
+    )
+    noise = np.random.default_rng(seed).normal(size=(num_samples, *mean.shape))
+    draws = mean + np.einsum("ncd,snd->snc", root, noise)
+    return draws.astype(np.float32)

@@ -118,7 +118,7 @@ SYSTEMS = {
     ),
     "csghmc": System(
         "cyclical SGHMC",
-        "ensembles.cyclical_sghmc",
+        "sampling.cyclical_sghmc",
         "Zhang et al., 2020",
         compare_baselines.cyclical_sghmc,
         bases=("map",),

@@ -6,7 +6,7 @@ import numpy as np
 from absl import flags
 
 from tfp_refine import functional
-from tfp_refine import prediction
+from tfp_refine import posteriors
 from tfp_refine import refinement
 from tfp_refine.experiments import compare_networks
 from tfp_refine.experiments import fitted
@@ -61,13 +61,13 @@ def refined(run, name, directory, vi):
         **refinement_flags.options(),
     )
     return fitted.Fitted(
-        lambda x: prediction.predict(
+        lambda x: posteriors.predict(
             ensemble, x, FLAGS.num_samples, seed=run.seed(1)
         ),
         vi.num_steps + FLAGS.num_members * len(ratios) * FLAGS.steps,
         FLAGS.num_members * vi.num_numbers,
         posterior=ensemble,
-        about={"elbo": float(np.mean(ensemble.elbo_aux))},
+        about={"elbo": float(np.mean(ensemble.elbo_final))},
     )
 
 
@@ -88,9 +88,9 @@ def _trained(run, name, model, steps, directory, built):
     num_draws = 1 if name == "map" else FLAGS.num_samples
     model = trained.model
     return fitted.Fitted(
-        lambda x: prediction.predict(model, x, num_draws, seed=run.seed(1)),
+        lambda x: posteriors.predict(model, x, num_draws, seed=run.seed(1)),
         steps,
-        functional.ModelWeights(model).size,
+        functional.WeightView(model).size,
         model=model,
         history=trained.history,
         seconds=built + sum(entry["seconds"] for entry in trained.history),

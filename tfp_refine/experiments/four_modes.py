@@ -63,12 +63,12 @@ def main(argv):
     )
     refined = target.mixture(ensemble)
     mean_field = stats.norm.pdf(target.GRID, target.BEST_LOC, target.BEST_SCALE)
-    elbo_aux = ensemble.elbo_aux
+    elbo_final = ensemble.elbo_final
     bounds = {
         "elbo_init": target.bound(mean_field),
-        "elbo_aux": float(elbo_aux.mean()),
+        "elbo_aux": float(elbo_final.mean()),
         "elbo_aux_standard_error": float(
-            elbo_aux.std(ddof=1) / np.sqrt(len(elbo_aux))
+            elbo_final.std(ddof=1) / np.sqrt(len(elbo_final))
         ),
         "elbo_ref": target.bound(refined),
         "log_evidence": target.log_evidence(),

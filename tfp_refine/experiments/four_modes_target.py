@@ -64,8 +64,8 @@ def bound(density):
 
 def mixture(ensemble):
     """Computes the refined posterior's density on the grid, `[G]`."""
-    q = ensemble.posterior  # [M, 1]
-    return np.mean(stats.norm.pdf(GRID, q.loc, q.scale), axis=0)
+    densities = stats.norm.pdf(GRID, ensemble.loc, ensemble.scale)  # [M, G]
+    return np.mean(densities, axis=0)
 
 
 def integral(values):

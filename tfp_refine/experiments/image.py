@@ -34,7 +34,7 @@ from absl import logging
 from tfp_refine import datasets
 from tfp_refine import functional
 from tfp_refine import layers
-from tfp_refine import prediction
+from tfp_refine import posteriors
 from tfp_refine import refinement
 from tfp_refine.experiments import image_evaluation
 from tfp_refine.experiments import image_flags
@@ -254,14 +254,14 @@ class Experiment:
             seed=FLAGS.seed,
             **refinement_flags.options(),
         )
-        ensemble.save(directory / "ensemble")
+        ensemble.save(directory / "ensemble.posterior")
         history = ensemble.history
         if FLAGS.tensorboard:
             scalars.write_staircase(directory / "tensorboard", history)
         return self._evaluate(ensemble) | {
-            "elbo": float(np.mean(ensemble.elbo_aux)),
+            "elbo": float(np.mean(ensemble.elbo_final)),
             "elbo_standard_error": posterior_record.standard_error(
-                ensemble.elbo_aux
+                ensemble.elbo_final
             ),
             "elbo_init": float(np.mean(ensemble.elbo_init)),
             "elbo_init_standard_error": posterior_record.standard_error(
@@ -422,7 +422,7 @@ class Experiment:
         return result | {"elbo": bound}
 
     def _predict(self, model, x, num_samples=None):
-        return prediction.predict(
+        return posteriors.predict(
             model,
             x,
             (num_samples or FLAGS.num_samples)

@@ -8,7 +8,7 @@ from absl import flags
 from tfp_refine import datasets
 from tfp_refine import losses
 from tfp_refine import metrics
-from tfp_refine import prediction
+from tfp_refine import posteriors
 from tfp_refine.experiments import class_table_split
 from tfp_refine.experiments import other_images
 from tfp_refine.experiments import record
@@ -37,7 +37,7 @@ class Regression(NamedTuple):
     def evaluate(self, model, seed):
         """Computes `"error"` and `"mnll"` on test data, in original units."""
         split = self.split
-        draws = prediction.predict(
+        draws = posteriors.predict(
             model, split.x_test, FLAGS.num_samples, seed=seed
         )
         loc, scale = losses.HeteroscedasticGaussianNLL().loc_and_scale(draws)
@@ -90,7 +90,7 @@ class Classification(NamedTuple):
         }
 
     def _predict(self, model, x, seed):
-        return prediction.predict(
+        return posteriors.predict(
             model, x, FLAGS.num_samples, seed=seed, batch_size=_BLOCK
         )
 

@@ -5,7 +5,7 @@ from absl import flags
 
 from tfp_refine import functional
 from tfp_refine import losses
-from tfp_refine import prediction
+from tfp_refine import posteriors
 from tfp_refine.experiments import initialization_flags
 from tfp_refine.experiments import initialization_models
 from tfp_refine.experiments import posterior_record
@@ -79,7 +79,7 @@ class Toy:
         return ((x - self.x.mean()) / self.x.std())[:, None].astype("float32")
 
     def _predict(self, model):
-        draws = prediction.predict(
+        draws = posteriors.predict(
             model, self._inputs(_GRID), FLAGS.num_samples, seed=FLAGS.seed
         )
         loc, noise = losses.HeteroscedasticGaussianNLL().loc_and_scale(draws)

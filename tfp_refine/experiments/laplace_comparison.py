@@ -155,11 +155,10 @@ class Comparison:
             options = {
                 "num_samples": FLAGS.num_samples,
                 "seed": functional.seeds.key(FLAGS.seed, _PREDICTIONS),
-                "average": True,
             }
         if system == "laplace":
             options["method"] = FLAGS.predictive
-        probs = posterior.predict(x, **options)
+        probs = posterior.predict_proba(x, **options)[np.newaxis]
         return np.log(np.maximum(probs, np.finfo(probs.dtype).tiny))
 
     def _bound(self, posterior, posteriors):
@@ -169,7 +168,7 @@ class Comparison:
 
     def _halves(self, samples):
         """Splits the reference: each second chain, or each second sample."""
-        theta = np.asarray(samples.theta, np.float64)
+        theta = np.asarray(samples.samples, np.float64)
         axis = 1 if theta.shape[1] > 1 else 0
         return [
             half.reshape(-1, theta.shape[-1])
@@ -187,10 +186,11 @@ class Comparison:
             samples = other
         elif hasattr(posterior, "sample"):
             samples = posterior.sample(
-                len(reference), functional.seeds.key(FLAGS.seed, _DISTANCES)
+                len(reference),
+                seed=functional.seeds.key(FLAGS.seed, _DISTANCES),
             )
         elif system == "map":
-            samples = posteriors.laplace.mean[np.newaxis]
+            samples = posteriors.laplace.loc[np.newaxis]
         else:
             return {}
         return {"mmd": metrics.mmd(reference, samples)}

@@ -4,12 +4,12 @@ from absl import flags
 
 from tfp_refine import _validation
 from tfp_refine import datasets
-from tfp_refine import laplace
 from tfp_refine.experiments import class_data
 from tfp_refine.experiments import image_models
 from tfp_refine.experiments import record
 from tfp_refine.experiments import run_flags
 from tfp_refine.experiments import shift_flags
+from tfp_refine.laplace import predictives
 
 TASKS = ("comparison", "toy", "integration")
 METHODS = (
@@ -126,9 +126,11 @@ flags.DEFINE_string(
 flags.DEFINE_enum(
     "predictive",
     "mc",
-    sorted(laplace.PREDICTIVES),
+    sorted(predictives.PREDICTIVES),
     "How Laplace's approximation predicts. "
-    + "; ".join(f"{name}: {how}" for name, how in laplace.PREDICTIVES.items())
+    + "; ".join(
+        f"{name}: {how}" for name, how in predictives.PREDICTIVES.items()
+    )
     + ".",
 )
 flags.DEFINE_enum("flow", "radial", ["radial", "planar"], "Kind of the flows.")

@@ -8,7 +8,6 @@ from absl import flags
 
 from tfp_refine import functional
 from tfp_refine import layers
-from tfp_refine import posteriors
 from tfp_refine.experiments import image_models
 from tfp_refine.experiments import laplace_flags
 from tfp_refine.experiments import run_flags
@@ -47,10 +46,10 @@ def load(data):
             "--model must be the file of a Keras model. "
             f"Received: {FLAGS.model} ({error})"
         ) from error
-    network = posteriors.LastLayer(model)
-    x = functional.arrays.inputs(data.train[0][:2])
+    network = functional.LastLayerView(model)
+    x = functional.data.inputs(data.train[0][:2])
     try:
-        functional.arrays.check_fits(model, x)
+        functional.data.check_fits(model, x)
         network.check_inputs(x)
     except ValueError as error:
         raise ValueError(f"--model={FLAGS.model}: {error}") from error

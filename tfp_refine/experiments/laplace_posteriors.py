@@ -9,6 +9,7 @@ from absl import logging
 from tfp_refine import ensembles
 from tfp_refine import functional
 from tfp_refine import laplace
+from tfp_refine import posteriors
 from tfp_refine import sampling
 from tfp_refine.experiments import laplace_flags
 from tfp_refine.experiments import posterior_diagnostics
@@ -38,7 +39,7 @@ class Posteriors:
             system: Name of a system.
 
         Returns:
-            posterior: What has a method `predict`.
+            posterior: What has a method `predict_proba`.
             about: Dict of floats: `"seconds"` that it took, and what is to be
                 said of it.
         """
@@ -46,7 +47,7 @@ class Posteriors:
         if method == "map":
             return ensembles.TemperatureScaling(self._model), {}
         name = laplace_flags.record_name("posteriors", system)
-        path = self._folder.path / f"{name}.npz"
+        path = self._folder.path / f"{name}.posterior"
         make = {
             "temperature": self._make_temperature,
             "laplace": self._make_laplace,
@@ -69,14 +70,11 @@ class Posteriors:
         if not path.exists():  # whatever its record says
             path.with_suffix(".json").unlink(missing_ok=True)
         about = self._folder.once(name, compute)
-        kinds = {
-            "temperature": ensembles.TemperatureScaling,
-            "laplace": _laplace_class(),
-            "nuts": sampling.WeightSamples,
-        }
-        kind = kinds.get(method, laplace.FlowPosterior)
+        load = posteriors.load_posterior
+        if method == "temperature":
+            load = ensembles.TemperatureScaling.load
         try:
-            return kind.load(path, self._model), about
+            return load(path, self._model), about
         except ValueError as error:
             raise ValueError(
                 f"{error} Remove the file to compute it anew."

@@ -117,7 +117,7 @@ class Toy:
             )
         if method != "nuts":
             about = {"elbo": float(np.mean(posterior.elbo(1000)))}
-        return {"samples": posterior.sample(count, seed).tolist(), **about}
+        return {"samples": posterior.sample(count, seed=seed).tolist(), **about}
 
     def _laplace(self):
         """Fits Laplace's approximation at the mode."""

@@ -183,7 +183,7 @@ def check_refinable(model):
         ValueError: If its prior or its posterior is of another kind.
     """
     try:
-        functional.WeightLayout(model).prior()
+        functional.MeanFieldView(model).prior()
     except ValueError as error:
         raise ValueError(
             f"--method=refined_vi: {error} Leave that method out."

@@ -6,6 +6,7 @@ from absl import flags
 
 from tfp_refine import distribute
 from tfp_refine.experiments import run_flags
+from tfp_refine.functional import update_rules
 from tfp_refine.math import variance_schedule
 from tfp_refine.refinement import settings
 
@@ -42,7 +43,7 @@ flags.DEFINE_float(
 flags.DEFINE_enum(
     "refine_learning_rate_decay",
     "linear",
-    list(settings.LEARNING_RATE_DECAYS),
+    list(update_rules.DECAYS),
     "Of that rate within each auxiliary variable, to zero.",
 )
 flags.DEFINE_bool(
@@ -57,8 +58,8 @@ flags.DEFINE_enum(
     "mapping",
     "auto",
     list(settings.MAPPINGS),
-    "How members are computed together: each on a core (mapped), each "
-    "operation for all (vectorized), or whichever is faster here.",
+    "How members are computed together: each on a core (map), each operation "
+    "for all (vmap), or whichever is faster here.",
 )
 flags.DEFINE_integer(
     "members_per_batch",

@@ -32,7 +32,7 @@ from tfp_refine import layers
 from tfp_refine import losses
 from tfp_refine import metrics
 from tfp_refine import models
-from tfp_refine import prediction
+from tfp_refine import posteriors
 from tfp_refine import refinement
 from tfp_refine.experiments import mnf_flags
 from tfp_refine.experiments import posterior_flags
@@ -255,12 +255,12 @@ class Experiment:
             seed=seed,
             **refinement_flags.options(),
         )
-        ensemble.save(directory / "ensemble")
+        ensemble.save(directory / "ensemble.posterior")
         if FLAGS.tensorboard:
             scalars.write_staircase(directory / "tensorboard", ensemble.history)
         result = self._evaluate(ensemble, split, seed)
         constant = len(split.y_train) * float(np.log(split.y_scaler.scale[0]))
-        elbo = ensemble.elbo_aux - constant
+        elbo = ensemble.elbo_final - constant
         result["elbo"] = float(np.mean(elbo))
         result["elbo_standard_error"] = float(
             np.std(elbo, ddof=1) / np.sqrt(len(elbo)) if len(elbo) > 1 else 0.0
@@ -339,7 +339,7 @@ class Experiment:
 
     def _evaluate(self, model, split, seed):
         """Computes test metrics, and a model's bound, in original units."""
-        draws = prediction.predict(
+        draws = posteriors.predict(
             model, split.x_test, FLAGS.num_samples, seed=seed
         )
         loc, scale = losses.HeteroscedasticGaussianNLL().loc_and_scale(draws)

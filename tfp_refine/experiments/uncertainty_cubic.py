@@ -8,7 +8,7 @@ from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import losses
 from tfp_refine import models
-from tfp_refine import prediction
+from tfp_refine import posteriors
 from tfp_refine.experiments import posterior_record
 from tfp_refine.experiments import training
 from tfp_refine.experiments import uncertainty_flags
@@ -63,7 +63,7 @@ class Cubic:
             tensorboard=FLAGS.tensorboard,
             verbose=int(FLAGS.progress),
         )
-        draws = self.y.std() * prediction.predict(
+        draws = self.y.std() * posteriors.predict(
             trained.model,
             self._inputs(_GRID),
             1 if method == "map" else _DRAWS_FACTOR * FLAGS.num_samples,

@@ -8,7 +8,7 @@ from absl import flags
 from tfp_refine import datasets
 from tfp_refine import functional
 from tfp_refine import metrics
-from tfp_refine import prediction
+from tfp_refine import posteriors
 from tfp_refine.experiments import image_evaluation
 from tfp_refine.experiments import other_images
 from tfp_refine.experiments import posterior_record
@@ -108,7 +108,7 @@ class Images:
         model = self._trained(folder, method).model
         few = slice(FLAGS.attack_examples)
         raw, labels = self._raw.x_test[few], self._data.y_test[few]
-        signs = prediction.fast_gradient_sign(
+        signs = posteriors.fast_gradient_sign(
             model,
             self._data.x_test[few],
             labels,
@@ -157,7 +157,7 @@ class Images:
         )
 
     def _draws(self, model, x):
-        return prediction.predict(
+        return posteriors.predict(
             model,
             x,
             FLAGS.num_samples if posterior_record.is_random(model) else 1,

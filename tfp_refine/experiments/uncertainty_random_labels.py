@@ -6,7 +6,7 @@ from absl import flags
 from tfp_refine import datasets
 from tfp_refine import functional
 from tfp_refine import metrics
-from tfp_refine import prediction
+from tfp_refine import posteriors
 from tfp_refine.experiments import posterior_record
 from tfp_refine.experiments import training
 from tfp_refine.experiments import uncertainty_flags
@@ -97,7 +97,7 @@ class RandomLabels:
     def _observe(self, model, entry):
         accuracies = {}
         for name, (x, y) in (("train", self._train), ("test", self._test)):
-            draws = prediction.predict(
+            draws = posteriors.predict(
                 model,
                 x,
                 _DRAWS if posterior_record.is_random(model) else 1,

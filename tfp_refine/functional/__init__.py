@@ -1,27 +1,45 @@
 """A Keras model as a pure function: of its weights, of data, of one seed."""
 
-from tfp_refine.functional import array_file
-from tfp_refine.functional import arrays
-from tfp_refine.functional import example_loss
-from tfp_refine.functional import saved_model
+from tfp_refine.functional import copying
+from tfp_refine.functional import data
+from tfp_refine.functional import executor
+from tfp_refine.functional import files
+from tfp_refine.functional import layer_calls
+from tfp_refine.functional import likelihoods
+from tfp_refine.functional import members
+from tfp_refine.functional import objective
+from tfp_refine.functional import resumable
 from tfp_refine.functional import seeds
-from tfp_refine.functional.forward import Forward
-from tfp_refine.functional.model_weights import ModelWeights
-from tfp_refine.functional.predictor import Predictor
+from tfp_refine.functional import train
+from tfp_refine.functional import trajectory
+from tfp_refine.functional import update_rules
+from tfp_refine.functional.last_layer_view import AllLayersView
+from tfp_refine.functional.last_layer_view import LastLayerView
+from tfp_refine.functional.mean_field_view import MeanFieldView
+from tfp_refine.functional.mean_field_view import variational_weights
+from tfp_refine.functional.objective import Objective
 from tfp_refine.functional.program import Program
-from tfp_refine.functional.weight_layout import WeightLayout
-from tfp_refine.functional.weight_layout import variational_weights
+from tfp_refine.functional.weight_view import WeightView
 
 __all__ = [
-    "Forward",
-    "ModelWeights",
-    "Predictor",
+    "AllLayersView",
+    "LastLayerView",
+    "MeanFieldView",
+    "Objective",
     "Program",
-    "WeightLayout",
-    "array_file",
-    "arrays",
-    "example_loss",
-    "saved_model",
+    "WeightView",
+    "copying",
+    "data",
+    "executor",
+    "files",
+    "layer_calls",
+    "likelihoods",
+    "members",
+    "objective",
+    "resumable",
     "seeds",
+    "train",
+    "trajectory",
+    "update_rules",
     "variational_weights",
 ]

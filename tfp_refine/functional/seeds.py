@@ -1,5 +1,7 @@
 """Keys of independent random streams, all derived from one seed."""
 
+import random
+
 import numpy as np
 import tensorflow as tf
 
@@ -43,6 +45,9 @@ def fresh_keys(count):
 def check(seed):
     """Returns `seed`, or a fresh one for `None`.
 
+    Fresh seeds are drawn as Keras draws its own: `keras.utils.set_random_seed`
+    fixes them.
+
     Args:
         seed: Non-negative integer or `None`.
 
@@ -53,7 +58,7 @@ def check(seed):
         ValueError: If it is something else.
     """
     if seed is None:
-        return int(np.random.SeedSequence().generate_state(1)[0])
+        return random.randint(1, 10**9)
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
         raise ValueError(
             "`seed` must be a non-negative integer or None. "
@@ -65,7 +70,7 @@ def check(seed):
 
 
 def is_generator_state(variable):
-    """Tells whether a variable is the state of a `SeedGenerator`."""
+    """Checks whether a variable is the state of a `SeedGenerator`."""
     return variable.name == "seed_generator_state"
 
 

@@ -61,7 +61,7 @@ class PosteriorInitializer:
         x, y = self._read(model, x, y)
         if not model.built and x is not None:
             model(keras.tree.map_structure(lambda leaf: leaf[:2], x))
-        functional.arrays.check_built(model)
+        functional.data.check_built(model)
         chosen = _choose_layers(model)
         bar = keras.utils.Progbar(
             sum(num_units(layer) for layer in chosen),
@@ -89,10 +89,10 @@ class PosteriorInitializer:
         if x is None:
             return None, None
         if y is None and not is_dataset:
-            x = functional.arrays.inputs(x)
+            x = functional.data.inputs(x)
         else:
-            x, y, _ = functional.arrays.examples(x, y)
-        functional.arrays.check_fits(model, x)
+            x, y, _ = functional.data.examples(x, y)
+        functional.data.check_fits(model, x)
         return x, y
 
     def _initialize(self, model, chosen, x, y, rng, bar):

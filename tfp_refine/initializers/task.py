@@ -37,7 +37,7 @@ def layer_targets(
     y, num_outputs = _matrix(y), _num_outputs(outputs)
     loss = getattr(model, "loss", None)
     if loss is not None:
-        loss = functional.example_loss.resolve(model)
+        loss = functional.objective.resolve(model)
     if task is None:
         task = _task_of_loss(loss) or _task_of_targets(model, y, num_outputs)
     if task == "classification":

@@ -5,8 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfp_refine import functional
-from tfp_refine import posteriors
-from tfp_refine.laplace import bases
+from tfp_refine.laplace import hessians
 from tfp_refine.laplace import laplace
 
 # Layers whose examples are vectorized; recurrence and attention fail so, the
@@ -34,8 +33,6 @@ _VECTORIZABLE = (
     keras.layers.Reshape,
     keras.layers.Softmax,
 )
-# Numbers of a block of Jacobians: 64 MiB of float32.
-_MAX_NUMBERS = 2**24
 
 
 class DiagonalLaplace(laplace.Laplace):
@@ -44,7 +41,15 @@ class DiagonalLaplace(laplace.Laplace):
     Its precisions are the diagonal of the generalized Gauss-Newton matrix plus
     the prior's precision. Each example needs the gradients of all outputs.
 
-    Weights are in the order of `model.trainable_variables`, each flattened.
+    That matrix is the curvature of the network linearized in its weights, and
+    the Gaussian is a posterior of that network. So `predict_proba` predicts by
+    the linearized network unless another method is named. `predict`,
+    `summarize` and `sample` draw weights, as for any posterior, and so does
+    `predict_proba(..., method="mc")`: such draws leave the region where the
+    network is linear, and underfit badly unless the prior is narrow. For a
+    regression use `predict_moments`.
+
+    Weights are in the order of `model.trainable_weights`, each flattened.
 
     Args:
         model: As for `LastLayerLaplace`.
@@ -55,6 +60,9 @@ class DiagonalLaplace(laplace.Laplace):
 
     Raises:
         ValueError: As for `LastLayerLaplace`.
+
+    Attributes:
+        hessian: `DiagonalHessian`; `None` before `fit`.
 
     Example:
 
@@ -68,83 +76,92 @@ class DiagonalLaplace(laplace.Laplace):
 
     Reference:
         - [Ritter et al., 2018](https://openreview.net/forum?id=Skdvd2xAZ)
+        - [Immer et al., 2021](https://arxiv.org/abs/2008.08400)
     """
+
+    _default_method = "linearized"
 
     def __init__(
         self,
         model,
-        likelihood,
+        likelihood: str,
         *,
-        prior_precision=1.0,
-        noise_scale=1.0,
+        prior_precision: float = 1.0,
+        noise_scale: float = 1.0,
         layer=None,
     ):
-        network = posteriors.AllLayers(model, layer)
-        super().__init__(network, likelihood, prior_precision, noise_scale)
-        self._jacobians = {}
+        view = functional.AllLayersView(model, layer)
+        super().__init__(view, likelihood, prior_precision, noise_scale)
+
+    def predict_proba(
+        self,
+        x,
+        num_samples: int = 100,
+        *,
+        method: str = "linearized",
+        seed: int | None = None,
+        batch_size: int = 1024,
+    ) -> np.ndarray:
+        """Computes class probabilities, averaged over the posterior.
+
+        Args:
+            x: As for `predict`.
+            num_samples: As for `predict`, of `"mc"` and `"linearized"`.
+            method: `"linearized"`: draws of the outputs of the linearized
+                network, for each input alone. `"probit"` and `"mean_field"`:
+                approximations of their average, in closed form. `"mc"`: the
+                average over the draws of `predict`.
+            seed: As for `predict`.
+            batch_size: As for `predict`.
+
+        Returns:
+            probs: `numpy` array `[N, C]`, as for any posterior.
+
+        Raises:
+            ValueError: As for any posterior.
+        """
+        return super().predict_proba(
+            x, num_samples, method=method, seed=seed, batch_size=batch_size
+        )
 
     def output_root(self, inputs):
-        """Computes roots of the outputs' covariances, as `Laplace` says."""
-        jacobian = self._jacobian(inputs, self.mean)
-        return tf.cast(jacobian, tf.float64) * self.scale
+        """Computes roots of the outputs' covariances, as `Laplace`."""
+        jacobian = self._jacobian(inputs, self.loc, self.fixed)
+        return tf.cast(jacobian, tf.float64) * self.covariance.scale
 
     def output_variance(self, inputs):
-        """Computes the variances of the outputs, as `Laplace` says."""
+        """Computes the variances of the outputs, as `Laplace`."""
         return tf.reduce_sum(tf.square(self.output_root(inputs)), axis=-1)
 
-    def numbers_of_root(self):
-        """Returns how many numbers an example needs in `output_root`."""
-        return self.network.num_outputs * self.network.size
+    def _numbers(self):
+        size = self.view.num_outputs * self.view.size
+        return hessians.Numbers(size, size, size)
 
-    def numbers_of_variance(self):
-        """Returns how many numbers an example needs in `output_variance`."""
-        return self.numbers_of_root()
-
-    def _options(self):
-        return {}
-
-    def _basis_class(self):
-        return bases.Identity
-
-    def _curvature(self, inputs, targets, mean):
-        likelihood = self._unit_likelihood()
-        theta = tf.constant(mean)
-        size = max(1, _MAX_NUMBERS // self.numbers_of_root())
-        diagonal, statistic = np.zeros(len(mean)), 0.0
-        for begin in range(0, len(targets), size):
-            rows = slice(begin, begin + size)
-            block = posteriors.take(inputs, rows)
-            outputs = self.network.outputs(theta, block)
-            statistic += likelihood.statistic(targets[rows], outputs)
-            jacobian = self._jacobian(block, mean)
-            hessian = tf.cast(
-                likelihood.output_hessian(outputs), jacobian.dtype
-            )
-            # Of each example and weight, a quadratic form of the outputs.
-            diagonal += tf.reduce_sum(
-                jacobian * tf.matmul(hessian, jacobian), axis=[0, 1]
-            ).numpy()
-        return bases.Identity(diagonal, self.network.num_outputs), statistic
-
-    def _jacobian(self, inputs, mean):
-        """Computes derivatives of the outputs in the weights, `[B, C, D]`."""
-        specs = keras.tree.map_structure(
-            lambda v: (v.shape[1:], v.dtype), inputs
+    def _terms(self, inputs, outputs, likelihood, loc, fixed):
+        jacobian = self._jacobian(inputs, loc, fixed)
+        hessian = tf.cast(likelihood.output_hessian(outputs), jacobian.dtype)
+        # Of each example and weight, a quadratic form of the outputs.
+        return (
+            tf.reduce_sum(jacobian * tf.matmul(hessian, jacobian), axis=[0, 1]),
         )
-        program = self._jacobians.setdefault(
-            repr(specs),
-            functional.Program(self._jacobian_program, varying=(False, True)),
-        )
-        return program(tf.constant(mean, self.network.dtype), inputs)
 
-    def _jacobian_program(self, theta, inputs):
+    def _jacobian(self, inputs, loc, fixed):
+        """Computes derivatives of the outputs in the weights, `[B, C, P]`."""
+        program = self.view.compiled(
+            "jacobian", self._trace, inputs, (False, False, True)
+        )
+        return program(tf.constant(loc, self.view.dtype), list(fixed), inputs)
+
+    def _trace(self, theta, fixed, inputs):
+        view = self.view
+
         def of_example(example):
             one = keras.tree.map_structure(
                 lambda leaf: leaf[tf.newaxis], example
             )
             with tf.GradientTape(persistent=True) as tape:
                 tape.watch(theta)
-                outputs = tf.unstack(self.network.outputs(theta, one)[0])
+                outputs = tf.unstack(view.outputs(theta, one, fixed)[0])
             return tf.stack(
                 [
                     tape.gradient(
@@ -156,13 +173,13 @@ class DiagonalLaplace(laplace.Laplace):
                 ]
             )
 
-        if all(map(_is_vectorizable, self.network.model._flatten_layers())):
+        if all(map(_is_vectorizable, view.model._flatten_layers())):
             return tf.vectorized_map(of_example, inputs)
         return tf.map_fn(
             of_example,
             inputs,
             fn_output_signature=tf.TensorSpec(
-                [self.network.num_outputs, self.network.size], theta.dtype
+                [view.num_outputs, view.size], theta.dtype
             ),
         )
 

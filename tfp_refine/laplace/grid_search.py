@@ -4,6 +4,7 @@ import keras
 import numpy as np
 
 from tfp_refine import _validation
+from tfp_refine import functional
 from tfp_refine import metrics
 from tfp_refine.laplace import predictives
 
@@ -20,7 +21,7 @@ def best_prior_precision(
             end.
         validation_data: `(x, y)`.
         grid: Precisions, or `None`.
-        predictive: Method of `Laplace.predict`; of no importance for a
+        predictive: Method of `predict_proba`; of no importance for a
             regression, whose predictive is Gaussian.
         num_samples: Draws of it.
         seed: Integer.
@@ -32,7 +33,9 @@ def best_prior_precision(
     Raises:
         ValueError: If an argument is invalid, or it is never finite.
     """
-    predictives.check(predictive, laplace.likelihood)
+    _validation.one_of("predictive", predictive, predictives.PREDICTIVES)
+    _validation.positive_integer("num_samples", num_samples)
+    seed = functional.seeds.check(seed)
     grid = _checked(_GRID if grid is None else grid)
     if not isinstance(validation_data, tuple | list) or (
         len(validation_data) != 2
@@ -72,17 +75,21 @@ def _negative_log_likelihood(
     laplace, inputs, targets, predictive, num_samples, seed
 ):
     likelihood = laplace.likelihood
-    count = len(targets)
     if likelihood.kind == "regression":
-        loc, variance = predictives.output_marginals(laplace, inputs, count)
+        found = zip(*laplace.output_variances(inputs), strict=True)
+        loc, variance = map(np.concatenate, found)
         return metrics.gaussian_negative_log_likelihood(
             targets, loc, np.sqrt(variance + likelihood.noise_scale**2)
         )
-    (probs,) = laplace.predict_from_inputs(
-        inputs, count, predictive, num_samples, seed, average=True
-    )
+    if predictive == "mc":
+        probs = predictives.weight_draws(laplace, inputs, num_samples, seed)
+    else:
+        rng = np.random.default_rng(seed)
+        probs = predictives.probabilities(
+            laplace, inputs, predictive, num_samples, rng
+        )
     # Not clipped: a class that is deemed impossible, and comes, is a loss.
-    return float(-np.mean(np.log(probs[np.arange(count), targets])))
+    return float(-np.mean(np.log(probs[np.arange(len(probs)), targets])))
 
 
 def _checked(grid):

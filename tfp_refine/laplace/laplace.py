@@ -1,44 +1,277 @@
-"""Laplace's approximation: its prior, predictions, refinement and files."""
+"""Laplace's approximation: a Gaussian posterior with a Hessian."""
 
+import abc
 import copy
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from tfp_refine import _validation
 from tfp_refine import functional
 from tfp_refine import posteriors
-from tfp_refine.laplace import curvature_posterior
+from tfp_refine.functional import likelihoods
+from tfp_refine.functional import objective
 from tfp_refine.laplace import evidence
-from tfp_refine.laplace import flows
 from tfp_refine.laplace import grid_search
+from tfp_refine.laplace import hessians
 from tfp_refine.laplace import predictives
 from tfp_refine.laplace import refinement
+from tfp_refine.math import laplace_evidence
+from tfp_refine.posteriors import evidence_bound
+from tfp_refine.posteriors import flow as flow_lib
+from tfp_refine.posteriors import posterior_file
 
-# What `refine` does by default, by the space of the flows.
-_NUM_SAMPLES = {"paper": 1, "whitened": 16}
-_LEARNING_RATES = {"paper": 1e-3, "whitened": 0.1}
+# Numbers of which blocks are made: 64 MiB of float64.
+_MAX_NUMBERS = 2**23
 
 
-class Laplace(curvature_posterior.CurvaturePosterior):
-    """What users do with a Gaussian posterior of trained weights.
+class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
+    """Gaussian posterior of weights around those that were trained.
 
-    A subclass says which weights these are, and how the Hessian is
-    approximated.
+    Its precision is the Hessian of the negative log likelihood, in some
+    approximation, plus that of the prior, a Gaussian around 0. A subclass says
+    which weights these are, and how the Hessian is approximated.
+
+    Args:
+        view: `LastLayerView` or `AllLayersView`.
+        likelihood: "classification" or "regression".
+        prior_precision: 1 / variance of the prior of each weight.
+        noise_scale: Standard deviation of the noise, for "regression".
+
+    Raises:
+        ValueError: If an argument is invalid.
+
+    Attributes:
+        hessian: Object of `hessians`, for a noise of 1; `None` before `fit`,
+            as are `loc`, `covariance` and `fixed`.
     """
+
+    _methods = predictives.CLOSED_METHODS
+    # Of `predict_proba`.
+    _default_method = "mc"
+    _hessian_class = hessians.DiagonalHessian
+
+    def __init__(self, view, likelihood, prior_precision, noise_scale):
+        super().__init__(view, None, None, None)
+        self._kind = _validation.one_of(
+            "likelihood", likelihood, likelihoods.KINDS
+        )
+        self._prior_precision = _validation.positive(
+            "prior_precision", prior_precision
+        )
+        self._noise_scale = _validation.positive("noise_scale", noise_scale)
+        self.hessian = self._statistic = self._count = None
+
+    # What a subclass says.
+
+    @abc.abstractmethod
+    def _terms(self, inputs, outputs, likelihood, loc, fixed):
+        """Computes what the Hessian sums over examples, a tuple.
+
+        Args:
+            inputs: What the view takes, `[B, ...]` (or nested).
+            outputs: At the mean, float64, `[B, C]`.
+            likelihood: With a noise of 1.
+            loc: Weights, `[P]`.
+            fixed: Values of the view's fixed weights.
+        """
+
+    @abc.abstractmethod
+    def _numbers(self):
+        """Returns how many numbers an example needs, `hessians.Numbers`."""
+
+    @abc.abstractmethod
+    def output_root(self, inputs):
+        """Computes roots `R` of the linearized outputs' covariances `R R^T`.
+
+        Args:
+            inputs: What the view takes, `[B, ...]` (or nested).
+
+        Returns:
+            root: float64, `[B, C, R]`.
+        """
+
+    @abc.abstractmethod
+    def output_variance(self, inputs):
+        """Computes the variances of the linearized outputs.
+
+        Args:
+            inputs: What the view takes, `[B, ...]` (or nested).
+
+        Returns:
+            variance: float64, `[B, C]`.
+        """
+
+    # Fitting.
+
+    def fit(self, x, y=None, *, batch_size: int = 256, verbose: int = 1):
+        """Computes the posterior of the weights, given data.
+
+        Args:
+            x: Training inputs, `[N, ...]` (or nested), or a finite, batched
+                `tf.data.Dataset` of `(x, y)`, which is read once into memory.
+            y: Class numbers `[N]` or one-hot rows `[N, C]`, or regression
+                targets `[N, C]` (`[N]` if `C` is 1).
+            batch_size: Examples that the model is called on at a time.
+            verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
+
+        Returns:
+            self: This object.
+
+        Raises:
+            ValueError: If data are invalid or do not fit the model.
+        """
+        _validation.positive_integer("batch_size", batch_size)
+        view = self.view
+        x, y, num_examples = functional.data.examples(x, y)
+        view.check_inputs(x)
+        likelihood = likelihoods.of_kind(self._kind, view.num_outputs)
+        targets = likelihood.targets(y, view.num_outputs)
+        view.find_activation(x, likelihood.activations)
+        loc, fixed = view.params(), view.fixed()
+        if not np.isfinite(loc).all():
+            raise ValueError(
+                "The trained weights must be finite. Received: "
+                f"{np.count_nonzero(~np.isfinite(loc))} of {len(loc)} are "
+                "NaN or infinite. Has the training diverged?"
+            )
+        bar = keras.utils.Progbar(
+            num_examples, verbose=verbose, unit_name="example"
+        )
+        inputs = view.inputs(x, batch_size, bar.update, fixed)
+        sums, statistic = None, 0.0
+        theta = tf.constant(loc)
+        for rows in blocks(num_examples, self._numbers().terms):
+            block = functional.data.take(inputs, rows)
+            outputs = view.outputs(theta, block, fixed)
+            statistic += float(likelihood.statistic(targets[rows], outputs))
+            terms = self._terms(block, outputs, likelihood, loc, fixed)
+            terms = [np.asarray(term, np.float64) for term in terms]
+            sums = terms if sums is None else list(map(np.add, sums, terms))
+            if inputs is x:  # all layers: the work is done here
+                bar.update(rows.stop)
+        self.hessian = self._hessian_class.from_sums(sums, num_examples)
+        self._statistic = statistic
+        self._count = num_examples * view.num_outputs
+        if self._kind == "classification":
+            self.link = objective.Link(
+                "softmax" if view.num_outputs > 1 else "sigmoid",
+                from_logits=view.activation == "linear",
+            )
+        self.loc, self.fixed = loc, fixed
+        self.inputs, self.targets = inputs, targets
+        self._update()
+        return self
+
+    def _check_ready(self):
+        if self.hessian is None:
+            raise ValueError(
+                "There is no posterior yet: call `fit(x, y)` first."
+            )
+
+    # The posterior.
+
+    @property
+    def likelihood(self):
+        """Object of `functional.likelihoods`, once the last layer is known."""
+        return likelihoods.of_kind(
+            self._kind, self.view.num_outputs, self._noise_scale
+        )
+
+    @property
+    def bijector(self):
+        """The `tfb.Bijector` from standard normal draws to weights."""
+        self._check_ready()
+        return flow_lib.Affine(self.loc, self.covariance)
+
+    @property
+    def prior_precision(self) -> float:
+        """1 / variance of the prior of each weight; can be set."""
+        return self._prior_precision
+
+    @prior_precision.setter
+    def prior_precision(self, value):
+        self._prior_precision = _validation.positive("prior_precision", value)
+        self._update()
+
+    @property
+    def noise_scale(self) -> float:
+        """Standard deviation of the noise of a regression; can be set."""
+        return self._noise_scale
+
+    @noise_scale.setter
+    def noise_scale(self, value):
+        self._noise_scale = _validation.positive("noise_scale", value)
+        self._update()
+
+    def _update(self):
+        """Sets the covariance, which follows prior and noise."""
+        if self.hessian is not None:
+            precision = self._eigenvalues() + self._prior_precision
+            self.covariance = self.hessian.covariance(1.0 / np.sqrt(precision))
+
+    def _eigenvalues(self, noise_scale=None):
+        if self._kind == "classification":
+            return self.hessian.eigenvalues
+        noise_scale = self._noise_scale if noise_scale is None else noise_scale
+        return self.hessian.eigenvalues / noise_scale**2
+
+    # Evidence and prior.
+
+    def log_marginal_likelihood(
+        self,
+        prior_precision: float | None = None,
+        noise_scale: float | None = None,
+    ) -> float:
+        """Computes the evidence: how probable the model makes the targets.
+
+        Exact if the log likelihood is quadratic in the weights, and the
+        trained ones are the mode of the posterior.
+
+        Args:
+            prior_precision: In place of the attribute.
+            noise_scale: Likewise.
+
+        Returns:
+            log_marginal_likelihood: Nats, float.
+
+        Raises:
+            ValueError: If it is not fitted, or an argument is invalid.
+
+        Reference:
+            - [MacKay, 1992](https://doi.org/10.1162/neco.1992.4.3.448)
+        """
+        self._check_ready()
+        if prior_precision is None:
+            prior_precision = self._prior_precision
+        if noise_scale is None:
+            noise_scale = self._noise_scale
+        _validation.positive("prior_precision", prior_precision)
+        likelihood = likelihoods.of_kind(
+            self._kind, self.view.num_outputs, noise_scale
+        )
+        return float(
+            laplace_evidence.log_evidence(
+                likelihood.log_likelihood(self._statistic, self._count),
+                np.sum(np.square(self.loc)),
+                self._eigenvalues(noise_scale),
+                np.float64(prior_precision),
+            )
+        )
 
     def optimize_prior_precision(
         self,
-        method="marginal_likelihood",
+        method: str = "marginal_likelihood",
         *,
-        tune_noise=True,
+        tune_noise: bool = True,
         validation_data=None,
         grid=None,
-        predictive="mc",
-        num_samples=20,
-        seed=0,
-        verbose=1,
-    ):
+        predictive: str | None = None,
+        num_samples: int = 20,
+        seed: int | None = 0,
+        verbose: int = 1,
+    ) -> float:
         """Chooses the prior's precision, and the noise of a regression.
 
         Args:
@@ -46,12 +279,12 @@ class Laplace(curvature_posterior.CurvaturePosterior):
                 fixed point of MacKay); or "grid_search", where the negative log
                 likelihood of validation data is least.
             tune_noise: Whether "marginal_likelihood" chooses the noise of a
-                regression too. Defaults to `True`.
+                regression too.
             validation_data: `(x, y)`, of "grid_search".
             grid: Precisions that "grid_search" tries; 100 from 1e-4 to 1e4 if
                 `None`. Those with an infinite likelihood lose.
-            predictive: Method of `predict` that it judges: the one that you
-                will use.
+            predictive: Method of `predict_proba` that it judges: the one that
+                you will use. The default of `predict_proba` if `None`.
             num_samples: Draws of "mc" and "linearized", the same for all
                 precisions.
             seed: Integer that fixes them.
@@ -67,22 +300,22 @@ class Laplace(curvature_posterior.CurvaturePosterior):
         _validation.one_of(
             "method", method, ("marginal_likelihood", "grid_search")
         )
-        self._check_fitted()
+        self._check_ready()
         if method == "grid_search":
-            self._prior_precision = grid_search.best_prior_precision(
+            self.prior_precision = grid_search.best_prior_precision(
                 self,
                 validation_data,
                 grid,
-                predictive,
+                predictive or self._default_method,
                 num_samples,
                 seed,
                 verbose,
             )
-            return self._prior_precision
+            return self.prior_precision
 
         def best(noise_scale):
             return evidence.best_prior_precision(
-                self._eigenvalues(noise_scale), np.sum(np.square(self._mean))
+                self._eigenvalues(noise_scale), np.sum(np.square(self.loc))
             )
 
         if tune_noise and self._kind == "regression":
@@ -90,83 +323,22 @@ class Laplace(curvature_posterior.CurvaturePosterior):
                 lambda noise: self.log_marginal_likelihood(best(noise), noise),
                 start=np.sqrt(max(self._statistic, 1e-12) / self._count),
             )
-        self._prior_precision = best(self._noise_scale)
-        return self._prior_precision
+        self.prior_precision = best(self._noise_scale)
+        return self.prior_precision
 
     # Predictions.
 
-    def predict(
-        self,
-        x,
-        method="mc",
-        num_samples=100,
-        seed=None,
-        *,
-        batch_size=1024,
-        average=False,
-    ):
-        """Draws, or computes, class probabilities or means of a regression.
-
-        Args:
-            x: Inputs, `[N, ...]` (or nested).
-            method: Of `tfp_refine.laplace.PREDICTIVES`, which tells which are
-                exact. "mc" draws weights; "linearized" draws Gaussian outputs,
-                for each input alone; "probit" and "mean_field" are closed
-                forms, for classification.
-            num_samples: `S`, number of draws. Defaults to `100`.
-            seed: Integer that fixes the draws; fresh ones if `None`.
-            batch_size: Examples computed at a time. Defaults to `1024`.
-            average: Whether draws are averaged: then memory does not depend on
-                their number. Defaults to `False`.
-
-        Returns:
-            draws: `numpy` array `[S, N, C]`, with `C = 2` for a single output
-                that is the logit of the second class; `[1, N, C]` if averaged,
-                and for closed forms.
-
-        Raises:
-            ValueError: If it is not fitted, or an argument is invalid.
-        """
-        self._check_fitted()
-        predictives.check(method, self.likelihood)
-        _validation.positive_integer("num_samples", num_samples)
-        inputs, num_examples = self._inputs(x, batch_size)
-        predictions = self.predict_from_inputs(
-            inputs,
-            num_examples,
-            method,
-            num_samples,
-            functional.seeds.check(seed),
-            average,
-        )
-        posteriors.check_finite(predictions)
-        return predictions
-
-    def predict_from_inputs(
-        self, inputs, num_examples, method, num_samples, seed, average
-    ):
-        """Predicts as `predict`, from what the network takes, unchecked."""
-        if method == "mc":
-            return self._draws_from_inputs(
-                self.likelihood.predictions,
-                inputs,
-                num_examples,
-                num_samples,
-                seed,
-                average,
-            )
-        return predictives.predict(
-            self, inputs, num_examples, method, num_samples, seed, average
-        )
-
-    def output_moments(self, x, batch_size=1024):
+    def linearized_outputs(
+        self, x, *, batch_size: int = 1024
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Computes the Gaussian of the outputs of the linearized network.
 
-        Outputs are logits, or means of a regression, without its noise. For a
+        Outputs are logits, or means of a regression without its noise. For a
         last layer this is exact.
 
         Args:
-            x: Inputs, `[N, ...]` (or nested).
+            x: Inputs, `[N, ...]` (or nested), or a finite, batched
+                `tf.data.Dataset` of them.
             batch_size: Examples that the model is called on at a time.
 
         Returns:
@@ -176,18 +348,97 @@ class Laplace(curvature_posterior.CurvaturePosterior):
         Raises:
             ValueError: If it is not fitted, or an argument is invalid.
         """
-        self._check_fitted()
-        inputs, num_examples = self._inputs(x, batch_size)
-        blocks = [
+        found = [
             (mean, tf.matmul(root, root, transpose_b=True))
-            for mean, root in predictives.gaussian_outputs(
-                self, inputs, num_examples
-            )
+            for inputs in self._inputs(x, batch_size)
+            for mean, root in self.output_roots(inputs)
         ]
-        mean, covariance = (
-            np.concatenate(each) for each in zip(*blocks, strict=True)
-        )
-        return mean, covariance
+        mean, covariance = zip(*found, strict=True)
+        return np.concatenate(mean), np.concatenate(covariance)
+
+    def predict_moments(
+        self, x, *, batch_size: int = 1024
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Computes the predictive distribution of a regression, a Gaussian.
+
+        It is that of new targets: the covariance is that of the outputs plus
+        `noise_scale**2` on its diagonal. For a last layer it is exact.
+
+        Args:
+            x: As for `linearized_outputs`.
+            batch_size: As for `linearized_outputs`.
+
+        Returns:
+            mean: float64 array, `[N, C]`.
+            covariance: float64 array, `[N, C, C]`.
+
+        Raises:
+            ValueError: If it is not fitted, an argument is invalid, or it is a
+                classifier.
+        """
+        self._check_ready()
+        if self._kind != "regression":
+            raise ValueError(
+                "`predict_moments` is for regression. The predictive "
+                "distribution of a classifier is not Gaussian: see "
+                "`predict_proba` and `linearized_outputs`."
+            )
+        mean, covariance = self.linearized_outputs(x, batch_size=batch_size)
+        noise = self._noise_scale**2 * np.eye(mean.shape[-1])
+        return mean, covariance + noise
+
+    def _predict_proba_by(self, method, x, num_samples, seed, batch_size):
+        _validation.positive_integer("num_samples", num_samples)
+        rng = np.random.default_rng(functional.seeds.check(seed))
+        return np.concatenate(
+            [
+                predictives.probabilities(
+                    self, inputs, method, num_samples, rng
+                )
+                for inputs in self._inputs(x, batch_size)
+            ]
+        ).astype(self.view.dtype.as_numpy_dtype)
+
+    def output_roots(self, inputs):
+        """Yields the Gaussians of the linearized outputs, block by block.
+
+        Args:
+            inputs: What the view takes, `[N, ...]` (or nested).
+
+        Yields:
+            mean: float64, `[B, C]`.
+            root: Roots `R` of the covariances `R R^T`, float64, `[B, C, R]`.
+        """
+        for mean, block in self._means(inputs, self._numbers().root):
+            yield mean, self.output_root(block)
+
+    def output_variances(self, inputs):
+        """Yields the moments of each linearized output, block by block.
+
+        Args:
+            inputs: What the view takes, `[N, ...]` (or nested).
+
+        Yields:
+            mean: float64, `[B, C]`.
+            variance: float64, `[B, C]`.
+        """
+        for mean, block in self._means(inputs, self._numbers().variance):
+            yield mean, self.output_variance(block)
+
+    def _means(self, inputs, numbers):
+        """Yields outputs at the mean, and inputs, in blocks."""
+        loc = tf.constant(self.loc)
+        for rows in blocks(functional.data.num_examples(inputs), numbers):
+            block = functional.data.take(inputs, rows)
+            yield self.view.outputs(loc, block, self.fixed), block
+
+    def _inputs(self, x, batch_size):
+        """Yields what the view takes, block by block of inputs."""
+        _validation.positive_integer("batch_size", batch_size)
+        self._check_ready()
+        for _, block in functional.data.blocks(x, batch_size):
+            self.view.check_inputs(block)
+            yield self.view.inputs(block, batch_size, fixed=self.fixed)
 
     # What is made of it.
 
@@ -196,18 +447,18 @@ class Laplace(curvature_posterior.CurvaturePosterior):
         x=None,
         y=None,
         *,
-        flow="radial",
-        flow_length=5,
-        space="whitened",
-        base="laplace",
-        prior_precision=None,
-        epochs=None,
-        batch_size=128,
-        learning_rate=None,
-        num_samples=None,
-        seed=None,
-        verbose=1,
-    ):
+        flow: str = "radial",
+        flow_length: int = 5,
+        space: str = "whitened",
+        base: str = "laplace",
+        prior_precision: float | None = None,
+        epochs: int | None = None,
+        batch_size: int = 128,
+        learning_rate: float | None = None,
+        num_samples: int | None = None,
+        seed: int | None = None,
+        verbose: int = 1,
+    ) -> posteriors.FlowPosterior:
         """Refines the posterior by a chain of normalizing flows.
 
         The flows move draws from this posterior, so that the bound on the
@@ -228,7 +479,7 @@ class Laplace(curvature_posterior.CurvaturePosterior):
                 approximated. Defaults to the attribute.
             epochs: Passes over the training data. Defaults to 20, or more if
                 these are fewer than 2000 steps.
-            batch_size: Examples in a step. Defaults to `128`.
+            batch_size: Examples in a step.
             learning_rate: Adam's at the start, from where it falls to 0 as a
                 cosine. Defaults to 1e-3 for "paper" and to 0.1 for "whitened".
             num_samples: Draws of the weights in a step. Defaults to 1 for
@@ -237,8 +488,9 @@ class Laplace(curvature_posterior.CurvaturePosterior):
             verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
 
         Returns:
-            posterior: `FlowPosterior`, with `sample`, `predict`, `elbo`, `save`
-                and `load`.
+            posterior: `FlowPosterior`, with the `bijector`, an `elbo`, and
+                `history["elbo"]`: the bound in the course of training,
+                estimated from batches, nats, `[T]`.
 
         Raises:
             ValueError: If it is not fitted, or an argument is invalid.
@@ -247,21 +499,16 @@ class Laplace(curvature_posterior.CurvaturePosterior):
         Reference:
             - [Kristiadi et al., 2022](https://arxiv.org/abs/2205.10041)
         """
-        self._check_fitted()
-        chain = flows.Flow(flow, flow_length, space, base)
-        given = copy.copy(self)
+        self._check_ready()
         if x is None and y is not None:
             raise ValueError("`y` needs `x`. Received: x=None")
+        given = self
         if x is not None:
-            given.set_data(x, y)
+            given = copy.copy(self).set_data(x, y)
         given.check_data()
-        if learning_rate is None:
-            learning_rate = _LEARNING_RATES[space]
-        if num_samples is None:
-            num_samples = _NUM_SAMPLES[space]
         return refinement.refine(
             given,
-            chain,
+            refinement.Flow(flow, flow_length, space, base),
             prior_precision=prior_precision,
             epochs=epochs,
             batch_size=batch_size,
@@ -271,40 +518,51 @@ class Laplace(curvature_posterior.CurvaturePosterior):
             verbose=verbose,
         )
 
-    def contents(self):
-        """Returns what a file of it holds, as `WeightPosterior` says."""
-        self._check_fitted()
-        description = {
+    # Files.
+
+    def _contents(self):
+        return {
+            "likelihood": self._kind,
+            "hessian": self._hessian_class.__name__,
             "prior_precision": self._prior_precision,
-            "options": self._options(),
+            "noise_scale": self._noise_scale,
             "statistic": self._statistic,
             "count": self._count,
+        }, {
+            "loc": self.loc,
+            **self.hessian.arrays(),
+            **posterior_file.pack(self.fixed),
         }
-        return description, {"mean": self._mean, **self._basis.arrays()}
 
     @classmethod
-    def from_contents(cls, network, likelihood, description, arrays):
-        """Restores what `contents` returned, as `WeightPosterior` says."""
-        laplace = cls(
-            network.model,
-            likelihood.kind,
+    def _from_contents(cls, view, link, description, arrays):
+        made = cls(
+            view.model,
+            description["likelihood"],
             prior_precision=description["prior_precision"],
             noise_scale=description["noise_scale"],
-            layer=network.layer,
-            **description["options"],
+            layer=view.layer,
         )
-        laplace._likelihood = likelihood
-        laplace._activation = description["activation"]
-        laplace._mean = arrays["mean"]
-        if len(laplace._mean) != network.size:
-            raise ValueError(
-                f"The posterior is of {len(laplace._mean)} weights, and "
-                f"'{network.model.name}' has {network.size}: layers must be "
-                "trainable, or not, as they were."
-            )
-        laplace._statistic = description["statistic"]
-        laplace._count = description["count"]
-        laplace._basis = laplace._basis_class().from_arrays(
-            arrays, network.num_outputs
-        )
-        return laplace
+        made.view, made.link = view, link
+        made._hessian_class = getattr(hessians, description["hessian"])
+        made.hessian = made._hessian_class.from_arrays(arrays)
+        made.loc, made.fixed = arrays["loc"], posterior_file.unpack(arrays)
+        made._statistic = description["statistic"]
+        made._count = description["count"]
+        made._update()
+        return made
+
+
+def blocks(num_examples, numbers):
+    """Yields rows of which none needs too much memory.
+
+    Args:
+        num_examples: `N`.
+        numbers: Numbers that an example needs.
+
+    Yields:
+        rows: Slice of the examples.
+    """
+    size = max(1, _MAX_NUMBERS // numbers)
+    for begin in range(0, num_examples, size):
+        yield slice(begin, min(begin + size, num_examples))

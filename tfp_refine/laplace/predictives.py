@@ -1,10 +1,8 @@
 """Predictive distributions of a Gaussian posterior of weights."""
 
-import numpy as np
 import tensorflow as tf
 
-from tfp_refine import _validation
-from tfp_refine import posteriors
+from tfp_refine import functional
 from tfp_refine.math import logistic_normal
 
 PREDICTIVES = {
@@ -19,131 +17,75 @@ PREDICTIVES = {
     ),
     "mean_field": "approximate: closed form, with covariances of the logits",
 }
-_CLOSED_FORMS = ("probit", "mean_field")
+CLOSED_METHODS = tuple(name for name in PREDICTIVES if name != "mc")
 # Numbers that are held at once: 64 MiB of float64.
 _MAX_NUMBERS = 2**23
 # Where an input's features are all 0, its outputs are sure.
 _MIN_VARIANCE = 1e-200
 
 
-def check(method, likelihood):
-    """Checks the name of a predictive.
+def probabilities(laplace, inputs, method, num_samples, rng):
+    """Computes class probabilities from the Gaussian of linearized outputs.
 
     Args:
-        method: One of `PREDICTIVES`.
-        likelihood: Likelihood.
-
-    Raises:
-        ValueError: If there is none, or it is for classification alone.
-    """
-    _validation.one_of("method", method, PREDICTIVES)
-    if likelihood.kind == "regression" and method in _CLOSED_FORMS:
-        raise ValueError(
-            f"`method={method!r}` is for classification. The outputs of a "
-            "regression are Gaussian: see `output_moments`."
-        )
-
-
-def predict(laplace, inputs, num_examples, method, num_samples, seed, average):
-    """Predicts from the Gaussian of the linearized outputs.
-
-    Args:
-        laplace: Fitted `Laplace`.
-        inputs: What its network takes, `[N, ...]` (or nested).
-        num_examples: `N`.
+        laplace: Fitted `Laplace` of a classifier.
+        inputs: What its view takes, `[N, ...]` (or nested).
         method: One of `PREDICTIVES`, but "mc".
         num_samples: `S`, draws of "linearized".
-        seed: Integer.
-        average: Whether draws are averaged.
+        rng: `numpy` generator of these.
 
     Returns:
-        draws: As `Laplace.predict` returns them.
+        probs: float64 array, `[N, C]`.
     """
     if method == "probit":
-        blocks = [
-            probit(mean, variance)[tf.newaxis]
-            for mean, variance in _marginals(laplace, inputs, num_examples)
-        ]
+        found = (
+            probit(mean, variance)
+            for mean, variance in laplace.output_variances(inputs)
+        )
     elif method == "mean_field":
-        blocks = [
-            mean_field(mean, tf.matmul(root, root, transpose_b=True))[
-                tf.newaxis
-            ]
-            for mean, root in gaussian_outputs(laplace, inputs, num_examples)
-        ]
+        found = (
+            mean_field(mean, tf.matmul(root, root, transpose_b=True))
+            for mean, root in laplace.output_roots(inputs)
+        )
     else:
-        rng = np.random.default_rng(seed)
-        blocks = [
-            _draw(laplace.likelihood, mean, root, num_samples, rng, average)
-            for mean, root in gaussian_outputs(laplace, inputs, num_examples)
-        ]
-    return np.concatenate(blocks, axis=1).astype(
-        laplace.network.dtype.as_numpy_dtype
-    )
+        found = (
+            _average(laplace.likelihood, mean, root, num_samples, rng)
+            for mean, root in laplace.output_roots(inputs)
+        )
+    return tf.concat(list(found), axis=0).numpy()
 
 
-def gaussian_outputs(laplace, inputs, num_examples):
-    """Yields the Gaussians of the linearized outputs, block by block.
+def weight_draws(laplace, inputs, num_samples, seed):
+    """Averages class probabilities over the draws of "mc".
 
-    Args:
-        laplace: Fitted `Laplace`.
-        inputs: What its network takes, `[N, ...]` (or nested).
-        num_examples: `N`.
-
-    Yields:
-        mean: float64, `[B, C]`.
-        root: Roots `R` of the covariances `R R^T`, float64, `[B, C, K]`.
-    """
-    for mean, block in _means(
-        laplace, inputs, num_examples, laplace.numbers_of_root()
-    ):
-        yield mean, laplace.output_root(block)
-
-
-def output_marginals(laplace, inputs, num_examples):
-    """Computes the moments of each linearized output.
+    What `predict_proba` computes, from inputs that the view has computed.
 
     Args:
-        laplace: Fitted `Laplace`.
-        inputs: What its network takes, `[N, ...]` (or nested).
-        num_examples: `N`.
+        laplace: Fitted `Laplace` of a classifier.
+        inputs: What its view takes, `[N, ...]` (or nested).
+        num_samples: `S`.
+        seed: Integer.
 
     Returns:
-        mean: float64 array, `[N, C]`.
-        variance: float64 array, `[N, C]`.
+        probs: Array, `[N, C]`.
     """
-    blocks = zip(*_marginals(laplace, inputs, num_examples), strict=True)
-    return tuple(np.concatenate(block) for block in blocks)
+    total = 0.0
+    count = functional.data.num_examples(inputs)
+    at_once = max(1, _MAX_NUMBERS // (count * laplace.view.num_outputs))
+    for draws in laplace._draw(num_samples, seed, at_once):
+        outputs = laplace.view.outputs(draws.params, inputs, draws.fixed)
+        total += tf.reduce_sum(laplace.likelihood.predictions(outputs), axis=0)
+    return (total / num_samples).numpy()
 
 
-def _marginals(laplace, inputs, num_examples):
-    for mean, block in _means(
-        laplace, inputs, num_examples, laplace.numbers_of_variance()
-    ):
-        yield mean, laplace.output_variance(block)
-
-
-def _means(laplace, inputs, num_examples, numbers):
-    """Yields outputs at the mean, and inputs, in blocks of bounded memory."""
-    size = max(1, _MAX_NUMBERS // numbers)
-    for begin in range(0, num_examples, size):
-        block = posteriors.take(inputs, slice(begin, begin + size))
-        yield laplace.mean_outputs(block), block
-
-
-def _draw(likelihood, mean, root, num_samples, rng, average):
-    """Draws predictions, `[S, B, C]` or, averaged, `[1, B, C]`."""
-    root = square_root(root)
-    total = []
+def _average(likelihood, mean, root, num_samples, rng):
+    """Averages predictions over draws of the outputs, `[B, C]`."""
+    root, total = square_root(root), 0.0
     for _ in range(num_samples):
         noise = rng.standard_normal(mean.shape)
         outputs = mean + tf.linalg.matvec(root, noise)
-        draw = likelihood.predictions(outputs)
-        if average and total:
-            total[0] += draw
-        else:
-            total.append(draw)
-    return np.stack(total) / (num_samples if average else 1)
+        total += likelihood.predictions(outputs)
+    return total / num_samples
 
 
 def square_root(root):

@@ -1,15 +1,113 @@
 """Refinement of Laplace's approximation by a normalizing flow."""
 
+import dataclasses
+import math
+
+import keras
 import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
 
 from tfp_refine import _validation
+from tfp_refine import bijectors
 from tfp_refine import functional
 from tfp_refine import posteriors
-from tfp_refine.laplace import flow_posterior
-from tfp_refine.laplace import flow_training
+from tfp_refine.functional import train
+from tfp_refine.functional import update_rules
+from tfp_refine.math import gaussian
+from tfp_refine.posteriors import evidence_bound
+from tfp_refine.posteriors import flow as flow_lib
 
+KINDS = {"radial": bijectors.Radial, "planar": bijectors.Planar}
+SPACES = ("whitened", "paper")
+BASES = ("laplace", "standard_normal")
+# What `refine` does by default, by the space of the flows.
+_NUM_SAMPLES = {"paper": 1, "whitened": 16}
+_LEARNING_RATES = {"paper": 1e-3, "whitened": 0.1}
 # Least steps of the default schedule, for data of few batches.
 _MIN_STEPS = 2000
+# Parts of the training between which Python shows how far it is.
+_NUM_PARTS = 20
+# Random streams, below the seed.
+_INIT, _TRAINING = range(2)
+
+
+@dataclasses.dataclass(frozen=True)
+class Flow:
+    """A chain of flows of one kind, after or before the Gaussian.
+
+    Attributes:
+        kind: "radial" or "planar".
+        length: Number of flows, 0 or more.
+        space: "whitened": the flows move standard normal draws, which the base
+            then makes weights of. "paper": they move draws of the base, weights
+            themselves.
+        base: "laplace", or "standard_normal": weights from N(0, I).
+    """
+
+    kind: str = "radial"
+    length: int = 5
+    space: str = "whitened"
+    base: str = "laplace"
+
+    def __post_init__(self):
+        _validation.one_of("flow", self.kind, KINDS)
+        _validation.not_negative_integer("flow_length", self.length)
+        _validation.one_of("space", self.space, SPACES)
+        _validation.one_of("base", self.base, BASES)
+
+    def initial_params(self, size, rng):
+        """Draws parameters of flows that are near the identity.
+
+        Args:
+            size: `P`, the number of weights.
+            rng: `numpy` generator.
+
+        Returns:
+            params: Dict of arrays, `[length, P]` or `[length]`.
+        """
+        length = self.length
+
+        def uniform(*shape):
+            return rng.uniform(-1.0, 1.0, shape) / np.sqrt(size)
+
+        if self.kind == "planar":
+            return {
+                "u": uniform(length, size),
+                "w": uniform(length, size),
+                "b": uniform(length),
+            }
+        if self.space == "paper":
+            return {
+                "x0": uniform(length, size),
+                "alpha_prime": uniform(length),
+                "beta_prime": uniform(length),
+            }
+        # Reaching as far as the draws lie from their center.
+        reach = np.full(length, np.sqrt(size))
+        return {
+            "x0": rng.standard_normal((length, size)),
+            "alpha_prime": reach,
+            "beta_prime": reach + rng.standard_normal(length),
+        }
+
+    def bijector(self, params, gaussian):
+        """Makes the bijector from standard normal draws to weights.
+
+        Args:
+            params: As `initial_params`, tensors or arrays of one dtype.
+            gaussian: List of the bijector of the base; empty for N(0, I).
+
+        Returns:
+            bijector: `tfb.Chain`, of which the last acts first.
+        """
+        flows = [
+            KINDS[self.kind](**{name: v[step] for name, v in params.items()})
+            for step in reversed(range(self.length))
+        ]
+        if self.space == "paper":
+            return tfp.bijectors.Chain([*flows, *gaussian])
+        return tfp.bijectors.Chain([*gaussian, *flows])
 
 
 def refine(
@@ -44,44 +142,142 @@ def refine(
         ValueError: If an argument is invalid.
         FloatingPointError: If the bound is not finite.
     """
-    if prior_precision is None:
-        prior_precision = laplace.prior_precision
-    _validation.positive("prior_precision", prior_precision)
-    _validation.positive_integer("batch_size", batch_size)
-    num_examples = len(laplace.targets)
-    if epochs is None:
-        per_epoch = max(1, num_examples // batch_size)
-        epochs = max(20, -(-_MIN_STEPS // per_epoch))
-    schedule = flow_training.Schedule(
-        _validation.positive_integer("epochs", epochs),
-        batch_size,
-        _validation.positive("learning_rate", learning_rate),
-        _validation.positive_integer("num_samples", num_samples),
+    prior_precision = _validation.positive(
+        "prior_precision",
+        laplace.prior_precision if prior_precision is None else prior_precision,
     )
+    _validation.positive_integer("batch_size", batch_size)
+    batches = train.Batches(len(laplace.targets), batch_size)
+    if epochs is None:
+        epochs = max(20, -(-_MIN_STEPS // batches.per_epoch))
+    _validation.positive_integer("epochs", epochs)
+    if learning_rate is None:
+        learning_rate = _LEARNING_RATES[flow.space]
+    _validation.positive("learning_rate", learning_rate)
+    if num_samples is None:
+        num_samples = _NUM_SAMPLES[flow.space]
+    _validation.positive_integer("num_samples", num_samples)
     seed = functional.seeds.check(seed)
-    network = laplace.network
-    dtype = network.dtype
+    dtype = laplace.view.dtype
     params = {
         name: value.astype(dtype.as_numpy_dtype)
         for name, value in flow.initial_params(
-            network.size,
-            np.random.default_rng(
-                functional.seeds.key(seed, flow_training.INIT)
-            ),
+            laplace.view.size,
+            np.random.default_rng(functional.seeds.key(seed, _INIT)),
         ).items()
     }
-    trace = []
+    history = {"elbo": np.zeros([0])}
     if flow.length:
-        transformation = flow.base_transformation(laplace, dtype)
-        trainer = flow_training.Trainer(
-            posteriors.log_joint(network, laplace.likelihood, prior_precision),
-            lambda params, z: flow.forward(params, z, *transformation),
-            laplace.inputs,
-            laplace.targets,
-            schedule,
-            seed,
+        loss = _loss(laplace, flow, prior_precision, num_samples)
+        params, history["elbo"] = train_params(
+            loss,
+            params,
+            (laplace.inputs, laplace.targets),
+            batches,
+            epochs,
+            learning_rate,
+            functional.seeds.key(seed, _TRAINING),
+            verbose,
         )
-        params, trace = trainer.train(params, network.size, verbose)
-    return flow_posterior.FlowPosterior(
-        laplace, flow, params, prior_precision, trace
+    refined = posteriors.FlowPosterior(
+        laplace.view,
+        flow.bijector(
+            {name: v.astype(np.float64) for name, v in params.items()},
+            _gaussian(laplace, flow, tf.float64),
+        ),
+        laplace.fixed,
+        laplace.likelihood,
+        prior_precision,
+        laplace.link,
+        history,
     )
+    refined.inputs, refined.targets = laplace.inputs, laplace.targets
+    return refined
+
+
+def _gaussian(laplace, flow, dtype):
+    """Returns the bijector of the base, a list."""
+    if flow.base == "standard_normal":
+        return []
+    return [flow_lib.Affine(laplace.loc, laplace.covariance, dtype)]
+
+
+def _loss(laplace, flow, prior_precision, num_samples):
+    """Returns the negative bound, per example, as `train.Trainer` takes it."""
+    view, likelihood = laplace.view, laplace.likelihood
+    num_examples = len(laplace.targets)
+    base = _gaussian(laplace, flow, view.dtype)
+    weights = [tf.convert_to_tensor(value) for value in laplace.fixed]
+
+    def loss(params, fixed, common, batch, key, step):
+        del common
+        inputs, targets = batch
+        z = tf.random.stateless_normal(
+            [num_samples, view.size], tf.stack([key, step]), dtype=view.dtype
+        )
+        theta, log_q = evidence_bound.push(flow.bijector(params, base), z)
+        log_likelihood = tf.reduce_sum(
+            likelihood.log_prob(targets, view.outputs(theta, inputs, weights)),
+            axis=-1,
+        )
+        elbo = tf.reduce_mean(
+            num_examples / targets.shape[0] * log_likelihood
+            + gaussian.centered_log_prob(theta, prior_precision)
+            - log_q
+        )
+        # For each example, so that Adam's constant does not matter.
+        return -elbo / num_examples, elbo, fixed
+
+    return loss
+
+
+def train_params(
+    loss, params, data, batches, epochs, learning_rate, key, verbose
+):
+    """Trains the parameters of flows.
+
+    Args:
+        loss: As `train.Trainer` takes it.
+        params: Dict of arrays.
+        data: Of the training, `[N, ...]` (nested).
+        batches: `train.Batches`.
+        epochs: Passes over the data.
+        learning_rate: Adam's at the first step; it falls to 0 as a cosine.
+        key: Integer, of the random stream.
+        verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
+
+    Returns:
+        params: Dict of arrays.
+        trace: Mean bound of the steps of each part, nats, float64, `[T]`.
+    """
+    rule = update_rules.Adam()
+    trainer = train.Trainer(
+        loss,
+        rule,
+        batches,
+        schedule=update_rules.cycle(epochs * batches.per_epoch),
+    )
+    params = {name: tf.constant(v[np.newaxis]) for name, v in params.items()}
+    state = train.State(params, [], rule.zeros(params))
+    data = keras.tree.map_structure(tf.convert_to_tensor, data)
+    bar = keras.utils.Progbar(epochs, verbose=verbose, unit_name="epoch")
+    per_part = max(1, math.ceil(epochs / _NUM_PARTS))
+    trace = []
+    for first in range(0, epochs, per_part):
+        last = min(first + per_part, epochs)
+        begin, end = first * batches.per_epoch, last * batches.per_epoch
+        result = trainer.program(
+            state,
+            [],
+            tf.constant([key], tf.int64),
+            tf.constant(learning_rate, tf.float32),
+            tf.constant(begin, tf.int64),
+            tf.constant(end, tf.int64),
+            [],
+            data,
+        )
+        train.check_finite(result, [0], begin, end)
+        state = result.state
+        trace.append(float(result.loss[0]))
+        bar.update(last, [("elbo", trace[-1])])
+    return {k: v[0].numpy() for k, v in state.params.items()}, np.array(trace)

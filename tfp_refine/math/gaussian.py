@@ -112,3 +112,19 @@ def broadcast(*tensors: tf.Tensor) -> list[tf.Tensor]:
         for tensor in tensors[1:]:
             shape = tf.broadcast_dynamic_shape(shape, tf.shape(tensor))
     return [tf.broadcast_to(tensor, shape) for tensor in tensors]
+
+
+def centered_log_prob(value: tf.Tensor, precision: float) -> tf.Tensor:
+    """Computes the log density of `N(0, 1 / precision)`, summed over an axis.
+
+    Args:
+        value: `[..., P]`.
+        precision: 1 / variance of each number.
+
+    Returns:
+        log_prob: Nats, `[...]`.
+    """
+    log_norm = 0.5 * math.log(2.0 * math.pi / precision)
+    return -tf.reduce_sum(
+        0.5 * precision * tf.square(value) + log_norm, axis=-1
+    )

@@ -339,7 +339,7 @@ def _copy(model, convert):
         copies: List of pairs of a layer and its copy, without nested models.
     """
     if isinstance(model, keras.Sequential):
-        functional.arrays.check_built(model)
+        functional.data.check_built(model)
     if not isinstance(model, keras.Model) or not (
         isinstance(model, keras.Sequential) or hasattr(model, "inputs")
     ):

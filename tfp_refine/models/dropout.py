@@ -227,7 +227,7 @@ def _prefix(layer):
 def _weighted_layers(model):
     """Returns the layers with a kernel, in order of the calls."""
     if isinstance(model, keras.Sequential):
-        functional.arrays.check_built(model)
+        functional.data.check_built(model)
     if not isinstance(model, keras.Model) or not hasattr(model, "inputs"):
         raise ValueError(
             "`model` must be a functional or Sequential keras.Model whose "

@@ -1,23 +1,35 @@
-"""Posteriors of a trained network's weights: what they have in common."""
+"""Posteriors: distributions over one vector of a model's weights."""
 
-from tfp_refine.posteriors import likelihoods
-from tfp_refine.posteriors import posterior_file
-from tfp_refine.posteriors.all_layers import AllLayers
-from tfp_refine.posteriors.last_layer import LastLayer
-from tfp_refine.posteriors.log_joint import log_joint
-from tfp_refine.posteriors.log_joint import log_prior
-from tfp_refine.posteriors.weight_posterior import WeightPosterior
-from tfp_refine.posteriors.weight_posterior import check_finite
-from tfp_refine.posteriors.weight_posterior import take
+from tfp_refine.posteriors import covariances
+from tfp_refine.posteriors.ensemble import EnsemblePosterior
+from tfp_refine.posteriors.ensemble import MixturePosterior
+from tfp_refine.posteriors.fast_gradient_sign import fast_gradient_sign
+from tfp_refine.posteriors.flow import FlowPosterior
+from tfp_refine.posteriors.functions import predict
+from tfp_refine.posteriors.functions import predict_proba
+from tfp_refine.posteriors.functions import summarize
+from tfp_refine.posteriors.gaussian import GaussianPosterior
+from tfp_refine.posteriors.posterior import Posterior
+from tfp_refine.posteriors.posterior import load_posterior
+from tfp_refine.posteriors.samples import SamplePosterior
+from tfp_refine.posteriors.summary import Summary
+from tfp_refine.posteriors.variational import VariationalPosterior
+from tfp_refine.posteriors.variational import posterior
 
 __all__ = [
-    "AllLayers",
-    "LastLayer",
-    "WeightPosterior",
-    "check_finite",
-    "likelihoods",
-    "log_joint",
-    "log_prior",
-    "posterior_file",
-    "take",
+    "EnsemblePosterior",
+    "FlowPosterior",
+    "GaussianPosterior",
+    "MixturePosterior",
+    "Posterior",
+    "SamplePosterior",
+    "Summary",
+    "VariationalPosterior",
+    "covariances",
+    "fast_gradient_sign",
+    "load_posterior",
+    "posterior",
+    "predict",
+    "predict_proba",
+    "summarize",
 ]

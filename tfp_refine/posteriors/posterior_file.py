@@ -1,104 +1,179 @@
-"""Files of posteriors, for the model that they are of."""
+"""One file format for all posteriors."""
 
-import json
-import pathlib
-
+import keras
 import numpy as np
 
-from tfp_refine.functional import array_file
-from tfp_refine.posteriors import all_layers
-from tfp_refine.posteriors import calls
-from tfp_refine.posteriors import last_layer
-from tfp_refine.posteriors import likelihoods
+from tfp_refine.functional import copying
+from tfp_refine.functional import files
+from tfp_refine.functional import last_layer_view
+from tfp_refine.functional import layer_calls
+from tfp_refine.functional import mean_field_view
+from tfp_refine.functional import objective
+from tfp_refine.functional import weight_view
 
-_FORMAT = 1
-_DESCRIPTION = "description"
-_NETWORKS = {"last": last_layer.LastLayer, "all": all_layers.AllLayers}
+_HISTORY = "history/"
 
 
-def write(path, posterior, kind, description, arrays):
+def write(path, posterior, description, arrays):
     """Writes a posterior to a file.
 
     Args:
-        path: File; one that is there is replaced.
-        posterior: `WeightPosterior`.
-        kind: Name of what is written.
-        description: Dict that JSON can hold.
-        arrays: Dict of arrays.
+        path: File; an old one is replaced.
+        posterior: `Posterior`.
+        description: What the family describes, a dict that JSON can hold.
+        arrays: Arrays of the family, a dict.
 
     Raises:
         ValueError: If it cannot be written.
     """
-    network, likelihood = posterior.network, posterior.likelihood
-    (layers,) = (n for n, c in _NETWORKS.items() if isinstance(network, c))
+    view, link = posterior.view, posterior.link
     about = {
-        "format": _FORMAT,
-        "kind": kind,
-        "model": network.digest(),
-        "layers": layers,
-        "layer": calls.layers_with_weights(network.model).index(network.layer),
-        "likelihood": likelihood.kind,
-        "noise_scale": getattr(likelihood, "noise_scale", 1.0),
-        "activation": posterior.activation,
-        **description,
+        "view": _describe(view),
+        "model": view.digest(),
+        "link": link and link._asdict(),
+        "diagnostics": posterior.diagnostics,
+        "family": description,
     }
-    array_file.save(path, {_DESCRIPTION: np.array(json.dumps(about)), **arrays})
+    history = {_HISTORY + k: v for k, v in posterior.history.items()}
+    try:
+        files.write(
+            path,
+            type(posterior).__name__,
+            about,
+            {**arrays, **history},
+            copying.to_bytes(posterior.model),
+        )
+    except (OSError, TypeError) as error:
+        raise ValueError(
+            "`path` must be a file that can be written. "
+            f"Received: path={str(path)!r} ({error})"
+        ) from error
 
 
-def read(path, kind, model):
+def read(path, model, families, custom_objects):
     """Reads what `write` wrote.
 
     Args:
         path: File.
-        kind: Name of what must be in it.
-        model: `keras.Model` that the posterior is of.
+        model: `keras.Model` of the posterior; the one in the file if `None`.
+        families: Dict of the classes of posteriors, by name.
+        custom_objects: As for `copying.from_bytes`.
 
     Returns:
-        network: `LastLayer` or `AllLayers`.
-        likelihood: Likelihood of targets given its outputs.
-        description: Dict.
-        arrays: Dict of arrays.
+        posterior: `Posterior`.
 
     Raises:
-        ValueError: If the file holds something else, or the posterior of
-            another model, or of other weights of it.
+        ValueError: If the file cannot be read, or belongs to another model.
     """
-    calls.check_model(model)
-    arrays = array_file.read(pathlib.Path(path))
-    try:
-        description = json.loads(str(arrays.pop(_DESCRIPTION)))
-        if not isinstance(description, dict):
-            raise KeyError(_DESCRIPTION)
-    except (KeyError, json.JSONDecodeError) as error:
-        raise ValueError(f"'{path}' is no file of a posterior.") from error
-    if description.get("format") != _FORMAT:
+    manifest, arrays, contents = files.read(path)
+    about, kind = manifest["description"], manifest["kind"]
+    if kind not in families or "view" not in about:
         raise ValueError(
-            f"The posterior in '{path}' has the format "
-            f"{description.get('format')!r}, where {_FORMAT} is read."
+            f"'{path}' does not hold a posterior. It holds: {kind!r}"
         )
-    if description.get("kind") != kind:
+    given = model is not None
+    if not given:
+        if contents is None:
+            raise ValueError(
+                f"'{path}' does not hold its model, which Keras could not "
+                "save: give `model`."
+            )
+        model = copying.from_bytes(contents, custom_objects)
+    view = _view(about["view"], model, path)
+    if view.digest() != about["model"]:
         raise ValueError(
-            f"'{path}' must hold a {kind}. It holds a "
-            f"{description.get('kind')}."
+            f"`model` must have the architecture of the model that the "
+            f"posterior in '{path}' belongs to. Received: '{model.name}', "
+            "which differs in layers or in shapes of weights."
         )
-    layers = calls.layers_with_weights(model)
-    if description["layer"] >= len(layers):
-        raise ValueError(
-            f"The posterior in '{path}' is of another model than "
-            f"'{model.name}', which has only {len(layers)} layers with weights."
-        )
-    network = _NETWORKS[description["layers"]](
-        model, layers[description["layer"]]
+    history = {
+        name.removeprefix(_HISTORY): arrays.pop(name)
+        for name in [*arrays]
+        if name.startswith(_HISTORY)
+    }
+    if given:
+        _check_weights(view, unpack(arrays), path)
+    link = about["link"] and objective.Link(**about["link"])
+    posterior = families[kind]._from_contents(
+        view, link, about["family"], arrays
     )
-    if network.digest() != description["model"]:
-        raise ValueError(
-            f"The posterior in '{path}' is of another model than "
-            f"'{model.name}', or of other weights of it: if it was trained on, "
-            "the posterior must be fitted again."
+    posterior.history = history
+    posterior.diagnostics = about["diagnostics"]
+    return posterior
+
+
+def pack(fixed, prefix="fixed"):
+    """Returns fixed weights as a dict of arrays."""
+    return {f"{prefix}_{i}": np.asarray(v) for i, v in enumerate(fixed)}
+
+
+def unpack(arrays, prefix="fixed"):
+    """Returns what `pack` packed, in order."""
+    count = sum(name.startswith(f"{prefix}_") for name in arrays)
+    return [arrays[f"{prefix}_{i}"] for i in range(count)]
+
+
+def same_view(view, model):
+    """Returns the view of another model with the same architecture.
+
+    Args:
+        view: View.
+        model: `keras.Model`.
+
+    Returns:
+        view: Of this model, with the same selection.
+    """
+    return _view(_describe(view), model, None)
+
+
+def _check_weights(view, saved, path):
+    """Refuses a model whose weights outside the posterior have changed."""
+    if not saved:  # members have their own
+        return
+    for variable, now, then in zip(
+        view.fixed_variables, view.fixed(), saved, strict=True
+    ):
+        if not np.array_equal(now, then):
+            raise ValueError(
+                "`model` must have the weights that it had when the posterior "
+                f"in '{path}' was computed: it has been trained since, or is "
+                f"another model. '{variable.path}' differs in "
+                f"'{view.model.name}'."
+            )
+
+
+def _describe(view):
+    about = {"select": view.select, "sample": view.sample}
+    if isinstance(view, mean_field_view.MeanFieldView):
+        about["deterministic"] = view.has_deterministic
+    if hasattr(view, "layer"):
+        about["layers"] = type(view).__name__
+        about["layer"] = layer_calls.layers_with_weights(view.model).index(
+            view.layer
         )
-    likelihood = likelihoods.of_kind(
-        description["likelihood"],
-        network.num_outputs,
-        description["noise_scale"],
-    )
-    return network, likelihood, description, arrays
+        about["activation"] = view.activation
+    return about
+
+
+def _view(about, model, path):
+    if not isinstance(model, keras.Model):
+        raise ValueError(
+            f"`model` must be a keras.Model. Received: {type(model).__name__}"
+        )
+    if about["select"] == "mean_field":
+        return mean_field_view.MeanFieldView(model, about["deterministic"])
+    if "layer" not in about:
+        return weight_view.WeightView(
+            model, about["select"], sample=about["sample"]
+        )
+    layers = layer_calls.layers_with_weights(model)
+    if about["layer"] >= len(layers):
+        raise ValueError(
+            f"`model` must be the one that the posterior in '{path}' belongs "
+            f"to. Received: '{model.name}', which has only {len(layers)} "
+            "layers with weights."
+        )
+    kind = getattr(last_layer_view, about["layers"])
+    view = kind(model, layers[about["layer"]])
+    view.activation = about["activation"]
+    return view

@@ -1,29 +1,52 @@
 """Refinement at the end of `fit`."""
 
-import inspect
+import os
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
 
 import keras
+import tensorflow as tf
 
 from tfp_refine import functional
-from tfp_refine.functional import checkpoint as checkpoint_lib
-from tfp_refine.refinement import plan as plan_lib
+from tfp_refine.functional import resumable
+from tfp_refine.refinement import objective as objective_lib
 from tfp_refine.refinement import refine as refine_lib
+from tfp_refine.refinement import settings as settings_lib
 
 
 class RefinementCallback(keras.callbacks.Callback):
     """Refines a model's mean-field posterior when its training ends.
 
-    The model is not changed. What could stop the refinement, an argument, a
-    model without variational layers, data that does not fit, is checked when
-    training begins. Put it last in the list of callbacks: some, such as
-    `EarlyStopping`, choose the model's weights when training ends.
+    The model is not changed. Arguments are checked at once; the model and the
+    data when training begins. Put it last in the list of callbacks: some, such
+    as `EarlyStopping`, choose the model's weights when training ends.
+
+    The arguments are those of `refine`.
 
     Args:
-        x: Training inputs, as for `refine`.
-        y: Training targets, as for `refine`.
-        **options: Keyword arguments of `refine`: `num_members=10`,
-            `variance_ratios=(0.7,) * 5`, `steps=200`, `batch_size=256`,
-            `learning_rate=1e-3`, `seed=None`, ...
+        x: Training inputs.
+        y: Training targets.
+        num_members: Ensemble members.
+        variance_ratios: Parts of the remaining prior variance, one for each
+            auxiliary variable.
+        steps: Adam steps for each auxiliary variable and member.
+        batch_size: Examples in a step.
+        learning_rate: Adam's before the first auxiliary variable.
+        learning_rate_decay: Within each auxiliary variable.
+        loss: Negative log likelihood.
+        keep_better: Whether an optimization that lowered the bound is undone.
+        num_eval_samples: Weight draws in each evaluation of the bound.
+        max_eval_examples: Training examples in the evaluations on the way.
+        refine_deterministic: Whether weights without a posterior are optimized
+            too.
+        members: Indices of the members to compute.
+        mapping: How members are computed together.
+        members_per_batch: Members that are computed at a time.
+        coordinator: Coordinator of a cluster.
+        checkpoint_dir: Folder to save progress in, and to continue from.
+        seed: Integer that fixes the result.
+        verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
 
     Attributes:
         ensemble: `RefinedEnsemble`, or `None` before the end of training.
@@ -31,7 +54,6 @@ class RefinementCallback(keras.callbacks.Callback):
 
     Raises:
         ValueError: If an argument is invalid.
-        TypeError: If an option is unknown.
 
     Example:
 
@@ -45,21 +67,60 @@ class RefinementCallback(keras.callbacks.Callback):
         - [Havasi et al., 2021](https://doi.org/10.3390/e23111475)
     """
 
-    def __init__(self, x, y=None, **options):
+    def __init__(
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        num_members: int = 10,
+        variance_ratios: Sequence[float] = (0.7,) * 5,
+        steps: int = 200,
+        batch_size: int = 256,
+        learning_rate: float = 1e-3,
+        learning_rate_decay: str = "constant",
+        loss: str | Callable | keras.losses.Loss | None = None,
+        keep_better: bool = True,
+        num_eval_samples: int = 10,
+        max_eval_examples: int = 2048,
+        refine_deterministic: bool = False,
+        members: Sequence[int] | None = None,
+        mapping: str = "auto",
+        members_per_batch: int | None = None,
+        coordinator: tf.distribute.coordinator.ClusterCoordinator | None = None,
+        checkpoint_dir: str | os.PathLike | None = None,
+        seed: int | None = None,
+        verbose: int = 1,
+    ):
         super().__init__()
-        self._arguments = inspect.signature(refine_lib.refine).bind(
-            None, x, y, **options
+        self._data, self._loss = (x, y), loss
+        self._settings = settings_lib.Settings(
+            num_members=num_members,
+            members=members,
+            variance_ratios=variance_ratios,
+            steps=steps,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            learning_rate_decay=learning_rate_decay,
+            keep_better=keep_better,
+            num_eval_samples=num_eval_samples,
+            max_eval_examples=max_eval_examples,
+            refine_deterministic=refine_deterministic,
+            seed=resumable.check_seed(seed, checkpoint_dir),
         )
-        self._arguments.apply_defaults()
+        self._execution = settings_lib.Execution(
+            mapping=mapping,
+            members_per_batch=members_per_batch,
+            coordinator=coordinator,
+        )
+        self._checkpoint_dir, self._verbose = checkpoint_dir, verbose
         self._checked = False
         self.ensemble = None
         self.history = None
 
     def on_train_begin(self, logs=None):
-        arguments = self._arguments.arguments
-        functional.arrays.examples(arguments["x"], arguments["y"])
-        if arguments["checkpoint_dir"] is not None:
-            checkpoint_lib.check_folder(arguments["checkpoint_dir"])
+        functional.data.examples(*self._data)
+        if self._checkpoint_dir is not None:
+            resumable.check_folder(self._checkpoint_dir)
         self._checked = False
         if self.model.built:
             self._check()
@@ -70,15 +131,22 @@ class RefinementCallback(keras.callbacks.Callback):
             self._check()
 
     def on_train_end(self, logs=None):
-        arguments = dict(self._arguments.arguments, model=self.model)
-        self.ensemble = refine_lib.refine(**arguments)
+        self.ensemble = refine_lib.run(
+            self.model,
+            *self._data,
+            self._loss,
+            self._settings,
+            self._execution,
+            self._checkpoint_dir,
+            self._verbose,
+        )
         self.history = self.ensemble.history
 
     def _check(self):
-        # Not its checkpoint, which is of the posterior after training.
-        arguments = dict(
-            self._arguments.arguments, model=self.model, checkpoint_dir=None
+        objective_lib.RefinementObjective(
+            self.model,
+            *self._data,
+            self._loss,
+            self._settings.refine_deterministic,
         )
-        arguments.pop("verbose")
-        plan_lib.Plan(**arguments)
         self._checked = True

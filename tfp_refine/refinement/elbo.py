@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from tfp_refine import _validation
 from tfp_refine import functional
-from tfp_refine.refinement import evaluator
-from tfp_refine.refinement import likelihood as likelihood_lib
+from tfp_refine.refinement import bound
+from tfp_refine.refinement import objective as objective_lib
 
 
 def elbo(
@@ -52,27 +52,30 @@ def elbo(
     weights = functional.variational_weights(model)
     for weight in weights:
         weight.check_prior()
-    likelihood = likelihood_lib.Likelihood(model, x, y, loss)
-    log_likelihood = _log_likelihood(likelihood, key, num_samples)
+    view = functional.WeightView(model, "none")
+    objective = functional.Objective(view, x, y, loss)
+    objective_lib.check_layers(model, objective.num_examples)
+    log_likelihood = _log_likelihood(objective, key, num_samples)
     seeds = keras.random.SeedGenerator(key % 2**31)
     return log_likelihood - sum(
         _kl(weight, marginal_prior, num_samples, seeds) for weight in weights
     )
 
 
-def _log_likelihood(likelihood, key, num_samples):
-    program = functional.Program(
-        lambda others, data, rows, key, count: (
-            evaluator.expected_log_likelihood(
-                likelihood, None, others, data, rows, key, count
-            )
+def _log_likelihood(objective, key, num_samples):
+    params = objective.params
+
+    def trace(fixed, data, rows, key, count):
+        return bound.expected_log_likelihood(
+            objective, params, fixed, data, rows, key, count
         )
-    )
+
+    program = functional.Program(trace)
     return float(
         program(
-            likelihood.others,
-            likelihood.data,
-            tf.range(likelihood.num_examples),
+            objective.fixed,
+            objective.data,
+            tf.range(objective.num_examples),
             tf.constant(key, tf.int64),
             tf.constant(num_samples, tf.int64),
         )

@@ -1,82 +1,102 @@
 """All members of a refinement, in compiled programs."""
 
-import math
-from typing import NamedTuple
+import time
+import warnings
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from tfp_refine import functional
-from tfp_refine.functional import example_loss
-from tfp_refine.math import adam
-from tfp_refine.refinement import evaluator as evaluator_lib
+from tfp_refine.functional import executor as executor_lib
+from tfp_refine.functional import members
+from tfp_refine.functional import train
+from tfp_refine.functional import update_rules
+from tfp_refine.refinement import bound
 from tfp_refine.refinement import member
-from tfp_refine.refinement import members
+
+_RULE = update_rules.Adam()
+_TRIAL_STEPS = 5
 
 
-class StepResult(NamedTuple):
-    """What a run of optimization steps returns, for each member.
+def zero_moments(params):
+    """Returns Adam's moments before the first step.
 
-    Attributes:
-        params: `[M, 2, W]`.
-        moments: `AdamState` of `[M, 2, W]`.
-        loss: Minibatches' mean negative log likelihood, plus the KL after the
-            last step, nats for each example, `[M]`.
-        failed_step: First step whose likelihood was not finite, or -1, `[M]`.
+    Args:
+        params: Array, `[M, ...]`.
+
+    Returns:
+        moments: Tuple of two arrays like it.
     """
-
-    params: tf.Tensor
-    moments: adam.AdamState
-    loss: tf.Tensor
-    failed_step: tf.Tensor
+    return (np.zeros_like(params), np.zeros_like(params))
 
 
 class Engine:
     """Compiled programs of a refinement; each is traced once.
 
-    Members are mapped inside the graph, each with its whole loop of steps, so
-    Python does nothing for a single step.
-
     Args:
-        problem: `Problem`.
+        objective: `RefinementObjective`.
         settings: `Settings`.
         members_per_batch: Members that are computed at a time.
         vectorized: As for `members.map_members`.
-        place: Where: `places.Here` or `places.Workers`, with the problem's
-            `others` and `data` as constants.
+        executor: Executor whose constants are the objective's `fixed` and
+            `data`.
+
+    Attributes:
+        members_per_batch: As the argument.
+        vectorized: As the argument.
     """
 
-    def __init__(self, problem, settings, members_per_batch, vectorized, place):
-        self._problem = problem
+    def __init__(
+        self, objective, settings, members_per_batch, vectorized, executor
+    ):
         self._settings = settings
-        self._members_per_batch = members_per_batch
-        self._vectorized = vectorized
-        self._place = place
-        self._num_examples = problem.num_examples
-        self._evaluator = evaluator_lib.Evaluator(problem, vectorized)
+        self.members_per_batch = members_per_batch
+        self.vectorized = vectorized
+        self._executor = executor
+        num_examples = objective.num_examples
+
+        def loss(params, fixed, common, batch, key, step):
+            nll = tf.reduce_mean(
+                objective.nll(*batch, params, common, key, step)
+            )
+            penalized = nll
+            if settings.refine_deterministic:
+                penalty = objective.view.penalty(params)
+                penalized = nll + tf.cast(penalty, nll.dtype)
+            return penalized, nll, fixed
+
+        self._trainer = train.Trainer(
+            loss,
+            _RULE,
+            train.Batches(num_examples, settings.batch_size),
+            schedule=update_rules.decay(
+                settings.learning_rate_decay, settings.steps
+            ),
+            extra_gradient=lambda params, prior: (
+                member.kl_gradient(params, *prior) / num_examples
+            ),
+            vectorized=vectorized,
+        )
         self._condition = functional.Program(
             self._trace_condition, varying=(True, True, False)
         )
-        self._run = functional.Program(
-            self._trace_run, varying=(True,) * 3 + (False,) * 5
-        )
+        self._evaluate = bound.evaluator(objective, vectorized)
 
     @property
     def num_workers(self):
         """Number of processes that compute members side by side."""
-        return self._place.num_workers
+        return self._executor.num_workers
 
     def close(self):
         """Ends the work."""
-        self._place.close()
+        self._executor.close()
 
     def trace_counts(self):
         """Returns how often each program was traced."""
         return {
             "condition": self._condition.trace_count,
-            "run": self._run.trace_count,
-            "evaluate": self._evaluator.program.trace_count,
+            "run": self._trainer.program.trace_count,
+            "evaluate": self._evaluate.trace_count,
         }
 
     def condition(self, state, ratio, keys):
@@ -92,7 +112,7 @@ class Engine:
         """
         ratio = tf.constant(ratio, tf.float64)
         batches = members.batches(
-            self._members_per_batch, state, np.asarray(keys, np.int64)
+            self.members_per_batch, state, np.asarray(keys, np.int64)
         )
         # Too little work to send it anywhere.
         return members.together(
@@ -100,39 +120,54 @@ class Engine:
         )
 
     def run(self, state, moments, keys, learning_rate, begin, end):
-        """Runs optimization steps `begin` to `end` for each member.
+        """Takes optimization steps `begin` to `end` of each member.
 
         Args:
             state: Stacked `MemberState`.
-            moments: Stacked `AdamState`.
+            moments: Adam's moments, a pair of `[M, 2, W]`.
             keys: Keys of the members' random streams, `[M]`.
             learning_rate: Scalar, before its decay.
             begin: First step.
             end: Step after the last.
 
         Yields:
-            result: `StepResult` of a batch of members, in their order.
+            result: `train.Result` of a batch of members, in their order.
         """
+        dtype = state.params.dtype
         return self._in_batches(
-            self._members_per_batch,
-            self._run,
-            (state, moments, keys),
+            self.members_per_batch,
+            self._trainer.program,
             (
-                tf.constant(learning_rate, state.params.dtype),
+                train.State(state.params, [], moments),
+                (state.prior_loc, state.prior_scale),
+                np.asarray(keys, np.int64),
+            ),
+            (
+                tf.constant(learning_rate, dtype),
                 tf.constant(begin, tf.int64),
                 tf.constant(end, tf.int64),
             ),
         )
 
     def evaluate(self, state, keys, rows):
-        """Estimates each member's bound, as `Evaluator` does."""
+        """Estimates each member's bound, but for its cost, nats.
+
+        Args:
+            state: Stacked `MemberState`.
+            keys: Keys of the members' random streams, `[M]`.
+            rows: Indices of the examples to use.
+
+        Returns:
+            log_likelihood: Of all examples, float64, `[M]`.
+            kl: float64, `[M]`.
+        """
         # Which may be of a few members: then an equal part for each worker.
         share = -(-len(keys) // self.num_workers)
         return members.together(
             self._in_batches(
-                min(share, self._members_per_batch),
-                self._evaluator.program,
-                (state, keys),
+                min(share, self.members_per_batch),
+                self._evaluate,
+                (state, np.asarray(keys, np.int64)),
                 (
                     tf.constant(rows, tf.int32),
                     tf.constant(self._settings.num_eval_samples, tf.int64),
@@ -141,9 +176,9 @@ class Engine:
         )
 
     def _in_batches(self, size, program, stacked, common):
-        *states, keys = stacked
-        batches = members.batches(size, *states, np.asarray(keys, np.int64))
-        return self._place.compute(program, common, batches)
+        return self._executor.compute(
+            program, common, members.batches(size, *stacked)
+        )
 
     def _trace_condition(self, state, keys, ratio):
         def one(arguments):
@@ -155,135 +190,80 @@ class Engine:
             )
             return member.condition_on_draw(state, ratio, noise)
 
-        return self._map(one, (state, keys), like=state)
+        return members.map_members(one, (state, keys), state, self.vectorized)
 
-    def _map(self, one, stacked, like):
-        return members.map_members(one, stacked, like, self._vectorized)
 
-    def _trace_run(
-        self, state, moments, keys, learning_rate, begin, end, others, data
+def make_engine(objective, settings, execution, state, moments):
+    """Makes the engine that computes a refinement fastest.
+
+    On a CPU, members that are mapped are faster and take less memory than
+    members that are vectorized, as `benchmarks/refinement.py` shows. On an
+    accelerator it depends on the model: there both are tried.
+
+    Args:
+        objective: `RefinementObjective`.
+        settings: `Settings`.
+        execution: `Execution`.
+        state: Stacked `MemberState`, for a trial.
+        moments: Adam's moments, likewise.
+
+    Returns:
+        engine: `Engine`.
+    """
+    constants = (objective.fixed, objective.data)
+    if execution.coordinator is not None:
+        executor = executor_lib.ClusterExecutor(
+            constants, execution.coordinator
+        )
+    else:
+        executor = executor_lib.LocalExecutor(constants)
+    size = execution.batch_of(len(settings.members))
+    mapped, vectorized = (
+        Engine(objective, settings, size, vectorized, executor)
+        for vectorized in (False, True)
+    )
+    if execution.mapping != "auto":
+        return vectorized if execution.mapping == "vmap" else mapped
+    if execution.coordinator is not None or not tf.config.list_logical_devices(
+        "GPU"
     ):
-        settings = self._settings
+        return mapped
+    return faster(mapped, vectorized, settings, state, moments)
 
-        def one(arguments):
-            state, moments, key = arguments
 
-            def body(step, params, moments, order, total, failed):
-                order = self._reshuffle(order, step, begin, key)
-                x, y = self._batch(data, order, step, key)
-                nll, gradient = self._nll_and_gradient(
-                    state, params, others, x, y, key, step
-                )
-                rate = learning_rate * _decay(
-                    settings.learning_rate_decay,
-                    step,
-                    settings.steps,
-                    learning_rate.dtype,
-                )
-                failed = tf.where(tf.math.is_finite(nll), failed, step)
-                params, moments = adam.step(
-                    params, gradient, moments, step, rate
-                )
-                return step + 1, params, moments, order, total + nll, failed
+def faster(first, second, settings, state, moments):
+    """Tries two engines for a few steps, and returns the faster one.
 
-            def alive(step, params, moments, order, total, failed):
-                return (step < end) & (failed < 0)
+    Args:
+        first: `Engine`.
+        second: `Engine`, which may fail, for instance for want of memory.
+        settings: `Settings`.
+        state: Stacked `MemberState` to try them on.
+        moments: Adam's moments, likewise.
 
-            dtype = state.params.dtype
-            _, params, moments, _, total, failed = tf.while_loop(
-                alive,
-                body,
-                (
-                    begin,
-                    state.params,
-                    moments,
-                    tf.range(self._num_examples),
-                    tf.zeros([], dtype),
-                    tf.constant(-1, tf.int64),
-                ),
-                parallel_iterations=1,
-            )
-            kl = member.kl_divergence(
-                params, state.prior_loc, state.prior_scale
-            )
-            mean = total / tf.cast(tf.maximum(end - begin, 1), dtype)
-            loss = mean + kl / self._num_examples
-            return StepResult(params, moments, loss, failed)
-
-        like = StepResult(
-            state.params,
-            moments,
-            tf.zeros_like(keys, state.params.dtype),
-            keys,
+    Returns:
+        engine: One of the two.
+    """
+    seconds = _trial_seconds(first, settings, state, moments)
+    try:
+        seconds_of_second = _trial_seconds(second, settings, state, moments)
+    except (tf.errors.OpError, TypeError, ValueError) as error:
+        warnings.warn(
+            f"Members cannot be vectorized, and are mapped: {error}",
+            RuntimeWarning,
+            stacklevel=2,
         )
-        return self._map(one, (state, moments, keys), like=like)
+        return first
+    return first if seconds <= seconds_of_second else second
 
-    def _nll_and_gradient(self, state, params, others, x, y, key, step):
-        """Computes a minibatch's loss, without its KL, and its gradient."""
-        with tf.GradientTape() as tape:
-            tape.watch(params)
-            outputs = self._problem.forward(x, params, others, key, step)
-            nll = tf.reduce_mean(
-                example_loss.negative_log_likelihood(
-                    self._problem.loss, y, outputs
-                )
-            )
-            objective = nll
-            if self._settings.refine_deterministic:
-                penalty = self._problem.layout.point_penalty(params)
-                objective = nll + tf.cast(penalty, nll.dtype)
-        gradient = tape.gradient(objective, params)
-        kl_gradient = member.kl_gradient(
-            params, state.prior_loc, state.prior_scale
+
+def _trial_seconds(engine, settings, state, moments):
+    """Returns the seconds of a few steps, after a first one that compiles."""
+    for steps in (1, _TRIAL_STEPS):
+        begin = time.perf_counter()
+        results = engine.run(
+            state, moments, settings.members, settings.learning_rate, 0, steps
         )
-        return (
-            tf.cast(nll, params.dtype),
-            gradient + kl_gradient / self._num_examples,
-        )
-
-    def _batches_per_epoch(self):
-        return max(1, self._num_examples // self._settings.batch_size)
-
-    def _reshuffle(self, order, step, begin, key):
-        """Permutes the examples, anew at the start of each epoch."""
-        if not self._is_subsampled():
-            return order
-        epoch, position = (
-            step // self._batches_per_epoch(),
-            step % self._batches_per_epoch(),
-        )
-        return tf.cond(
-            (position == 0) | (step == begin),
-            # The layers' draws use the steps, from 0 up: stay below these.
-            lambda: tf.random.experimental.stateless_shuffle(
-                tf.range(self._num_examples), seed=tf.stack([key, -1 - epoch])
-            ),
-            lambda: order,
-        )
-
-    def _is_subsampled(self):
-        return self._num_examples > self._settings.batch_size
-
-    def _batch(self, data, order, step, key):
-        if self._is_subsampled():
-            size = self._settings.batch_size
-            first = tf.cast(step % self._batches_per_epoch(), tf.int32) * size
-            rows = order[first : first + size]
-            rows = tf.ensure_shape(rows, [size])
-        elif self._vectorized:
-            # TensorFlow's vectorized gradient of a grouped convolution is wrong
-            # for inputs that members share: give each member its own.
-            rows = order + tf.cast(0 * key, order.dtype)
-        else:
-            return data
-        return keras.tree.map_structure(lambda v: tf.gather(v, rows), data)
-
-
-def _decay(name, step, steps, dtype):
-    """Computes the factor on the learning rate before step `step`."""
-    done = tf.cast(step, dtype) / steps
-    if name == "linear":
-        return 1.0 - done
-    if name == "cosine":
-        return 0.5 * (1.0 + tf.cos(tf.constant(math.pi, dtype) * done))
-    return tf.ones([], dtype)
+        tf.nest.map_structure(lambda leaf: leaf.numpy(), list(results))
+        seconds = time.perf_counter() - begin
+    return seconds

@@ -14,7 +14,7 @@ class MemberState(NamedTuple):
 
     Attributes:
         params: Means and untransformed scales, `[2, W]`; then the columns of
-            `D` point estimates, if they are refined too.
+            `D` deterministic weights, if they are refined too.
         prior_loc: Mean of the conditional prior `p(w | a_1:k)`, `[W]`.
         prior_scale: Its standard deviation, `[W]`.
         cost: `sum_k log q(a_k) - log p(a_k)`, nats, a float64 scalar.
@@ -27,9 +27,8 @@ class MemberState(NamedTuple):
 
 
 def posterior(params: tf.Tensor, prior_loc: tf.Tensor) -> gaussian.Gaussian:
-    """Reads the posterior, `[W]` as the prior, from `params [2, W + D]`."""
-    size = prior_loc.shape[-1]
-    loc, raw = tf.unstack(params[:, :size] if _points(params, size) else params)
+    """Reads the posterior, `[..., W]`, from `params [..., 2, W + D]`."""
+    loc, raw = tf.unstack(params[..., : prior_loc.shape[-1]], axis=-2)
     return gaussian.Gaussian(loc, tf.math.softplus(raw))
 
 
@@ -37,7 +36,7 @@ def kl_divergence(params, prior_loc, prior_scale) -> tf.Tensor:
     """Computes `KL(q(w) || p(w | a_1:k))`, nats, summed over all weights."""
     prior = gaussian.Gaussian(prior_loc, prior_scale)
     q = posterior(params, prior_loc)
-    return tf.reduce_sum(gaussian.kl_divergence(q, prior))
+    return tf.reduce_sum(gaussian.kl_divergence(q, prior), axis=-1)
 
 
 def kl_gradient(params, prior_loc, prior_scale) -> tf.Tensor:
@@ -48,13 +47,13 @@ def kl_gradient(params, prior_loc, prior_scale) -> tf.Tensor:
     size = prior_loc.shape[-1]
     d_raw = d_scale * tf.math.sigmoid(params[1, :size])
     gradient = tf.stack([d_loc, d_raw])
-    num_points = _points(params, size)
-    if num_points:
-        gradient = tf.pad(gradient, [[0, 0], [0, num_points]])
+    num_deterministic = _num_deterministic(params, size)
+    if num_deterministic:
+        gradient = tf.pad(gradient, [[0, 0], [0, num_deterministic]])
     return gradient
 
 
-def _points(params, size):
+def _num_deterministic(params, size):
     """Returns `D`, the number of columns after those of the posterior."""
     return params.shape[-1] - size
 

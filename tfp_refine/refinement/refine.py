@@ -1,32 +1,49 @@
 """Refinement of a mean-field posterior, as one function."""
 
-from tfp_refine.refinement import plan as plan_lib
+import os
+import warnings
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfp_refine.functional import executor
+from tfp_refine.functional import resumable
+from tfp_refine.refinement import engine as engine_lib
+from tfp_refine.refinement import ensemble as ensemble_lib
+from tfp_refine.refinement import loop as loop_lib
+from tfp_refine.refinement import objective as objective_lib
+from tfp_refine.refinement import settings as settings_lib
+from tfp_refine.refinement import state as state_lib
 
 
 def refine(
-    model,
-    x,
-    y=None,
+    model: keras.Model,
+    x: Any,
+    y: Any = None,
     *,
-    num_members=10,
-    variance_ratios=(0.7,) * 5,
-    steps=200,
-    batch_size=256,
-    learning_rate=1e-3,
-    learning_rate_decay="constant",
-    loss=None,
-    keep_better=True,
-    num_eval_samples=10,
-    max_eval_examples=2048,
-    refine_deterministic=False,
-    members=None,
-    mapping="auto",
-    members_per_batch=None,
-    coordinator=None,
-    checkpoint_dir=None,
-    seed=None,
-    verbose=1,
-):
+    num_members: int = 10,
+    variance_ratios: Sequence[float] = (0.7,) * 5,
+    steps: int = 200,
+    batch_size: int = 256,
+    learning_rate: float = 1e-3,
+    learning_rate_decay: str = "constant",
+    loss: str | Callable | keras.losses.Loss | None = None,
+    keep_better: bool = True,
+    num_eval_samples: int = 10,
+    max_eval_examples: int = 2048,
+    refine_deterministic: bool = False,
+    members: Sequence[int] | None = None,
+    mapping: str = "auto",
+    members_per_batch: int | None = None,
+    coordinator: tf.distribute.coordinator.ClusterCoordinator | None = None,
+    checkpoint_dir: str | os.PathLike | None = None,
+    seed: int | None = None,
+    verbose: int = 1,
+) -> ensemble_lib.RefinedEnsemble:
     """Refines a model's mean-field posterior into an ensemble.
 
     For each member, auxiliary variables are drawn one after another; each takes
@@ -73,11 +90,10 @@ def refine(
         members: Indices of the members to compute, for work on several
             machines; all if `None`. A member's result depends on `seed` and
             its index alone.
-        mapping: How members are computed together: `"mapped"`, each on a core
-            of its own; `"vectorized"`, each operation for all at once, with
-            rounding that depends on `members_per_batch`; or
-            `"auto"`: the faster of the two, mapped without an accelerator, and
-            by a short trial with one.
+        mapping: How members are computed together: `"map"`, each on a core of
+            its own; `"vmap"`, each operation for all at once, with rounding
+            that depends on `members_per_batch`; or `"auto"`: the faster of the
+            two, `"map"` without an accelerator, and by a short trial with one.
         members_per_batch: Members that are computed at a time, which bounds
             memory; all of them if `None`, or with a `coordinator` an equal
             part for each worker.
@@ -114,6 +130,148 @@ def refine(
     Reference:
         - [Havasi et al., 2021](https://doi.org/10.3390/e23111475)
     """
-    options = locals()  # before any other name is bound
-    verbose = options.pop("verbose")
-    return plan_lib.Plan(**options).run(verbose)
+    return run(
+        model,
+        x,
+        y,
+        loss,
+        settings_lib.Settings(
+            num_members=num_members,
+            members=members,
+            variance_ratios=variance_ratios,
+            steps=steps,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            learning_rate_decay=learning_rate_decay,
+            keep_better=keep_better,
+            num_eval_samples=num_eval_samples,
+            max_eval_examples=max_eval_examples,
+            refine_deterministic=refine_deterministic,
+            seed=resumable.check_seed(seed, checkpoint_dir),
+        ),
+        settings_lib.Execution(
+            mapping=mapping,
+            members_per_batch=members_per_batch,
+            coordinator=coordinator,
+        ),
+        checkpoint_dir,
+        verbose,
+    )
+
+
+def run(model, x, y, loss, settings, execution, checkpoint_dir, verbose):
+    """Refines with checked settings, as `refine`.
+
+    Args:
+        model: As for `refine`.
+        x: As for `refine`.
+        y: As for `refine`.
+        loss: As for `refine`.
+        settings: `Settings`.
+        execution: `Execution`.
+        checkpoint_dir: As for `refine`.
+        verbose: As for `refine`.
+
+    Returns:
+        ensemble: `RefinedEnsemble`.
+    """
+    if execution.coordinator is not None:
+        executor.check_reachable(model)
+    objective = objective_lib.RefinementObjective(
+        model, x, y, loss, settings.refine_deterministic
+    )
+    checkpoint = resumable.open_checkpoint(
+        checkpoint_dir,
+        "refinement",
+        # Architecture and loss are seen through what they compute.
+        settings.depends_on()
+        | {"likelihood": resumable.rounded(objective.head_nll)},
+        {
+            "x": objective.data[0],
+            "y": objective.data[1],
+            "posterior": objective.params,
+            "prior": objective.prior,
+            "other_weights": objective.fixed,
+        },
+    )
+    arrays = checkpoint and checkpoint.load()
+    if arrays is None:
+        state = state_lib.RefinementState.begin(
+            objective.params, objective.prior, settings
+        )
+    else:
+        state = state_lib.RefinementState.from_arrays(arrays)
+    engine = engine_lib.make_engine(
+        objective, settings, execution, state.members, state.moments
+    )
+    bar = keras.utils.Progbar(
+        settings.steps * len(settings.variance_ratios),
+        verbose=verbose,
+        unit_name="step",
+        stateful_metrics=["elbo"],
+    )
+    loop = loop_lib.Loop(
+        engine,
+        settings,
+        objective.num_examples,
+        state,
+        checkpoint,
+        lambda done, elbo: bar.update(done, [("elbo", elbo)]),
+    )
+    try:
+        loop.finish()
+    finally:
+        engine.close()
+    return _ensemble(objective, settings, state)
+
+
+def _ensemble(objective, settings, state):
+    """Returns the ensemble of the members that did not diverge."""
+    members, elbo = settings.members, state.elbo_final
+    for index in np.flatnonzero(~np.isfinite(elbo)):
+        state.failures.setdefault(
+            members[index], "its final bound was not finite"
+        )
+    alive = [
+        index
+        for index, member in enumerate(members)
+        if member not in state.failures
+    ]
+    _report_failures(state.failures, members)
+    stacked = state.members
+    return ensemble_lib.RefinedEnsemble(
+        objective.view,
+        np.asarray(stacked.params)[alive],
+        np.asarray(stacked.prior_loc)[alive],
+        np.asarray(stacked.prior_scale)[alive],
+        [np.asarray(value) for value in objective.fixed],
+        objective.link,
+        history={
+            "members": np.array([members[index] for index in alive]),
+            "elbo_init": state.elbo_init[alive],
+            "elbo_final": elbo[alive],
+            **{k: v[alive] for k, v in state.staircase.items()},
+            "trace_step": np.array(state.trace_step),
+            "trace_elbo": np.array(state.trace_elbo)[:, alive].T,
+        },
+        input_specs=keras.tree.map_structure(
+            lambda leaf: tf.TensorSpec([None, *leaf.shape[1:]], leaf.dtype),
+            objective.data[0],
+        ),
+    )
+
+
+def _report_failures(failures, members):
+    if not failures:
+        return
+    report = "; ".join(
+        f"member {member}: {reason}" for member, reason in failures.items()
+    )
+    if len(failures) == len(members):
+        raise FloatingPointError(f"All members diverged. {report}")
+    warnings.warn(
+        f"{len(failures)} of {len(members)} members diverged and are left out "
+        f"of the ensemble. {report}",
+        RuntimeWarning,
+        stacklevel=5,
+    )

@@ -1,39 +1,30 @@
-"""Settings of a refinement, checked before any work."""
+"""Settings of a refinement, which check themselves."""
 
+import dataclasses
 import math
 import numbers
-from typing import NamedTuple
+from typing import Any
 
 from tfp_refine import _validation
+from tfp_refine.functional import executor
+from tfp_refine.functional import update_rules
 from tfp_refine.math import variance_schedule
-from tfp_refine.refinement import places
 
-LEARNING_RATE_DECAYS = ("constant", "cosine", "linear")
-MAPPINGS = ("auto", "mapped", "vectorized")
+MAPPINGS = ("auto", "map", "vmap")
 
 
-class Settings(NamedTuple):
-    """Everything that, with model and data, decides a refinement's result.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All that, with an objective, decides the result of a refinement.
 
-    Attributes:
-        members: Indices of the members to compute.
-        variance_ratios: Part of the remaining prior variance that each
-            auxiliary variable takes, in (0, 1).
-        steps: Optimization steps for each auxiliary variable.
-        batch_size: Training examples in a step.
-        learning_rate: Adam's, before the first auxiliary variable.
-        learning_rate_decay: Within each auxiliary variable: one of
-            `LEARNING_RATE_DECAYS`.
-        keep_better: Whether to undo an optimization that lowered the bound.
-        num_eval_samples: Weight draws in each evaluation of the bound.
-        max_eval_examples: Training examples in the evaluations between
-            auxiliary variables.
-        refine_deterministic: Whether weights without a posterior are optimized
-            along.
-        seed: Integer.
+    The attributes are arguments of `refine`.
+
+    Raises:
+        ValueError: If one is invalid.
     """
 
-    members: tuple[int, ...]
+    num_members: int
+    members: tuple[int, ...] | None
     variance_ratios: tuple[float, ...]
     steps: int
     batch_size: int
@@ -45,8 +36,42 @@ class Settings(NamedTuple):
     refine_deterministic: bool
     seed: int
 
+    def __post_init__(self):
+        count = _validation.positive_integer("num_members", self.num_members)
+        checked = {
+            "members": _check_members(count, self.members),
+            "variance_ratios": variance_schedule.check_ratios(
+                self.variance_ratios
+            ),
+            "learning_rate": _validation.positive(
+                "learning_rate", self.learning_rate
+            ),
+            "keep_better": bool(self.keep_better),
+            "refine_deterministic": bool(self.refine_deterministic),
+        }
+        for name in (
+            "steps",
+            "batch_size",
+            "num_eval_samples",
+            "max_eval_examples",
+        ):
+            checked[name] = _validation.positive_integer(
+                name, getattr(self, name)
+            )
+        _validation.one_of(
+            "learning_rate_decay", self.learning_rate_decay, update_rules.DECAYS
+        )
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    def depends_on(self):
+        """Returns what a result depends on, a dict that JSON can hold."""
+        settings = dataclasses.asdict(self)
+        del settings["num_members"]  # `members` says it
+        return settings
+
     def learning_rates(self):
-        """Returns Adam's rate for each auxiliary variable.
+        """Returns Adam's rate for each auxiliary variable, `K` floats.
 
         It is proportional to the standard deviation of the prior that the
         auxiliary variable splits: the posterior moves on that scale.
@@ -58,105 +83,40 @@ class Settings(NamedTuple):
         return tuple(rates)
 
 
-class Execution(NamedTuple):
-    """How a refinement is computed; its result is the same, but for rounding.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Execution:
+    """How a refinement is computed: the result is the same up to rounding.
 
-    Attributes:
-        mapping: One of `MAPPINGS`.
-        members_per_batch: Members that are computed at a time, by a worker.
-        coordinator: `ClusterCoordinator` of the workers, or `None`.
+    The attributes are arguments of `refine`.
+
+    Raises:
+        ValueError: If one is invalid.
     """
 
     mapping: str
-    members_per_batch: int
-    coordinator: object = None
+    members_per_batch: int | None
+    coordinator: Any
 
-    @classmethod
-    def check(cls, mapping, members_per_batch, num_members, coordinator=None):
-        """Builds `Execution` from arguments of `refine`.
-
-        Args:
-            mapping: As the attribute.
-            members_per_batch: As the attribute, or `None` for all, or for
-                an equal part for each worker.
-            num_members: How many members are computed in all.
-            coordinator: As the attribute.
-
-        Returns:
-            execution: `Execution`.
-
-        Raises:
-            ValueError: If an argument is invalid.
-        """
-        if mapping not in MAPPINGS:
-            raise ValueError(
-                f"`mapping` must be one of {MAPPINGS}. "
-                f"Received: mapping={mapping!r}"
+    def __post_init__(self):
+        _validation.one_of("mapping", self.mapping, MAPPINGS)
+        if self.members_per_batch is not None:
+            _validation.positive_integer(
+                "members_per_batch", self.members_per_batch
             )
-        num_workers = 1
-        if coordinator is not None:
-            num_workers = places.count_workers(coordinator)
-        if members_per_batch is None:
-            members_per_batch = -(-num_members // num_workers)
-        members_per_batch = _validation.positive_integer(
-            "members_per_batch", members_per_batch
-        )
-        return cls(mapping, min(members_per_batch, num_members), coordinator)
+        if self.coordinator is not None:
+            executor.count_workers(self.coordinator)
+
+    def batch_of(self, num_members):
+        """Returns how many of `M` members are computed at a time."""
+        if self.members_per_batch is not None:
+            return min(self.members_per_batch, num_members)
+        workers = 1
+        if self.coordinator is not None:
+            workers = executor.count_workers(self.coordinator)
+        return -(-num_members // workers)
 
 
-def check(
-    *,
-    num_members,
-    members,
-    variance_ratios,
-    learning_rate,
-    learning_rate_decay,
-    keep_better,
-    refine_deterministic,
-    seed,
-    **counts,
-):
-    """Builds `Settings` from arguments of `refine`.
-
-    Args:
-        num_members: Number of members, if `members` is `None`.
-        members: Indices of the members, or `None` for all.
-        variance_ratios: As in `Settings`.
-        learning_rate: As in `Settings`.
-        learning_rate_decay: As in `Settings`.
-        keep_better: As in `Settings`.
-        refine_deterministic: As in `Settings`.
-        seed: Integer.
-        **counts: The others of `Settings`, all positive integers.
-
-    Returns:
-        settings: `Settings`.
-
-    Raises:
-        ValueError: If an argument is invalid.
-    """
-    num_members = _validation.positive_integer("num_members", num_members)
-    if learning_rate_decay not in LEARNING_RATE_DECAYS:
-        raise ValueError(
-            f"`learning_rate_decay` must be one of {LEARNING_RATE_DECAYS}. "
-            f"Received: learning_rate_decay={learning_rate_decay!r}"
-        )
-    return Settings(
-        members=_members(num_members, members),
-        variance_ratios=variance_schedule.check_ratios(variance_ratios),
-        learning_rate=_validation.positive("learning_rate", learning_rate),
-        learning_rate_decay=learning_rate_decay,
-        keep_better=bool(keep_better),
-        refine_deterministic=bool(refine_deterministic),
-        seed=seed,
-        **{
-            name: _validation.positive_integer(name, value)
-            for name, value in counts.items()
-        },
-    )
-
-
-def _members(num_members, members):
+def _check_members(num_members, members):
     if members is None:
         return tuple(range(num_members))
     try:
@@ -166,7 +126,7 @@ def _members(num_members, members):
     if (
         not members
         or len(set(members)) != len(members)
-        or not all(_is_integer(member) and member >= 0 for member in members)
+        or not all(_is_index(member) for member in members)
     ):
         raise ValueError(
             "`members` must hold distinct non-negative integers. "
@@ -175,5 +135,9 @@ def _members(num_members, members):
     return tuple(int(member) for member in members)
 
 
-def _is_integer(value):
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+def _is_index(value):
+    return (
+        isinstance(value, numbers.Integral)
+        and not isinstance(value, bool)
+        and value >= 0
+    )

@@ -25,7 +25,7 @@ class Trace(NamedTuple):
     leapfrogs: np.ndarray
 
 
-def run(
+def sample(
     kernel, start, num_steps, seed, *, jit_compile, verbose, checkpoint=None
 ):
     """Runs chains of the no-U-turn sampler, one compiled program for all.
@@ -37,7 +37,7 @@ def run(
         seed: Integer.
         jit_compile: Whether XLA compiles.
         verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
-        checkpoint: `functional.checkpoint.Checkpoint` to continue from, and to
+        checkpoint: `functional.resumable.Checkpoint` to continue from, and to
             save progress in, or `None`.
 
     Returns:

@@ -1,5 +1,6 @@
 """The no-U-turn sampler on the weights of a trained network."""
 
+import os
 import warnings
 
 import numpy as np
@@ -9,60 +10,98 @@ import tensorflow_probability as tfp
 from tfp_refine import _validation
 from tfp_refine import functional
 from tfp_refine import posteriors
-from tfp_refine.functional import checkpoint as checkpoint_lib
+from tfp_refine.functional import resumable
+from tfp_refine.math import gaussian
 from tfp_refine.sampling import chains
-from tfp_refine.sampling import weight_samples
+from tfp_refine.sampling import diagnostics
 
 # Over it, chains have not come to the same distribution.
 _MAX_R_HAT = 1.01
 _MIN_SAMPLES = 4
 # Random streams, below the seed.
 _INIT, _CHAINS = range(2)
+# What is needed of a Laplace approximation.
+_PARTS = ("view", "likelihood", "prior_precision", "transform", "check_data")
 
 
-def nuts_last_layer(laplace, **options):
-    """Samples the posterior that a `LastLayerLaplace` approximates.
+def nuts_last_layer(
+    laplace: posteriors.Posterior,
+    *,
+    prior_precision: float | None = None,
+    num_chains: int = 4,
+    num_warmup: int = 500,
+    num_samples: int = 500,
+    target_accept_prob: float = 0.8,
+    max_tree_depth: int = 10,
+    jit_compile: bool = True,
+    checkpoint_dir: str | os.PathLike | None = None,
+    seed: int | None = None,
+    verbose: int = 1,
+) -> posteriors.SamplePosterior:
+    """Samples the posterior that a Laplace approximation of a last layer is of.
 
     The chains move in the coordinates in which Laplace's approximation is
     standard normal, start there, and all of them and all data are computed at
     once. The reference to measure approximations by.
 
     Args:
-        laplace: Fitted `tfp_refine.laplace.LastLayerLaplace`, with its training
+        laplace: Fitted Laplace approximation of a last layer, with its training
             data. It is not changed.
-        **options: As for `nuts`.
+        prior_precision: As for `nuts`.
+        num_chains: As for `nuts`.
+        num_warmup: As for `nuts`.
+        num_samples: As for `nuts`.
+        target_accept_prob: As for `nuts`.
+        max_tree_depth: As for `nuts`.
+        jit_compile: As for `nuts`.
+        checkpoint_dir: As for `nuts`.
+        seed: As for `nuts`.
+        verbose: As for `nuts`.
 
     Returns:
-        samples: `WeightSamples`.
+        posterior: `SamplePosterior`, as of `nuts`.
 
     Raises:
-        ValueError: If an argument is invalid.
+        ValueError: As for `nuts`.
+        FloatingPointError: As for `nuts`.
 
     Warns:
         UserWarning: As `nuts`.
     """
-    if not isinstance(getattr(laplace, "network", None), posteriors.LastLayer):
+    if not isinstance(getattr(laplace, "view", None), functional.LastLayerView):
         raise ValueError(
-            "`laplace` must be a LastLayerLaplace. "
+            "`laplace` must be a Laplace approximation of a last layer. "
             f"Received: {type(laplace).__name__}"
         )
-    return nuts(laplace, **options)
+    return nuts(
+        laplace,
+        prior_precision=prior_precision,
+        num_chains=num_chains,
+        num_warmup=num_warmup,
+        num_samples=num_samples,
+        target_accept_prob=target_accept_prob,
+        max_tree_depth=max_tree_depth,
+        jit_compile=jit_compile,
+        checkpoint_dir=checkpoint_dir,
+        seed=seed,
+        verbose=verbose,
+    )
 
 
 def nuts(
-    laplace,
+    laplace: posteriors.Posterior,
     *,
-    prior_precision=None,
-    num_chains=4,
-    num_warmup=500,
-    num_samples=500,
-    target_accept_prob=0.8,
-    max_tree_depth=10,
-    jit_compile=True,
-    checkpoint_dir=None,
-    seed=None,
-    verbose=1,
-):
+    prior_precision: float | None = None,
+    num_chains: int = 4,
+    num_warmup: int = 500,
+    num_samples: int = 500,
+    target_accept_prob: float = 0.8,
+    max_tree_depth: int = 10,
+    jit_compile: bool = True,
+    checkpoint_dir: str | os.PathLike | None = None,
+    seed: int | None = None,
+    verbose: int = 1,
+) -> posteriors.SamplePosterior:
     """Samples the posterior that a Laplace approximation is of.
 
     Args:
@@ -83,8 +122,12 @@ def nuts(
         verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
 
     Returns:
-        samples: `WeightSamples`, with `sample`, `predict` and what tells how
-            far they can be trusted.
+        posterior: `SamplePosterior` of samples `[T, chains, P]`. Its
+            `diagnostics` have the worst R-hat, `max_r_hat`, the
+            `min_effective_sample_size`, `num_divergences`: transitions whose
+            energy was lost, near which parts of the posterior may be missing,
+            and `mean_leapfrogs`: gradients that a transition took. Its
+            `history` has `r_hat [P]` and `effective_sample_size [P]`.
 
     Raises:
         ValueError: If an argument is invalid, or the checkpoint is of something
@@ -98,7 +141,7 @@ def nuts(
     Reference:
         - [Hoffman and Gelman, 2014](https://arxiv.org/abs/1111.4246)
     """
-    if not hasattr(laplace, "transformation"):
+    if not all(hasattr(laplace, name) for name in _PARTS):
         raise ValueError(
             "`laplace` must be a Laplace approximation, such as a "
             f"LastLayerLaplace. Received: {type(laplace).__name__}"
@@ -120,47 +163,46 @@ def nuts(
             f"chains can be compared. Received: num_samples={num_samples}"
         )
     _validation.proportion("target_accept_prob", target_accept_prob, one=False)
-    seed = checkpoint_lib.check_seed(seed, checkpoint_dir)
-    network = laplace.network
-    transform, _ = laplace.transformation(network.dtype)
-    target = _target(laplace, prior_precision, transform)
+    seed = resumable.check_seed(seed, checkpoint_dir)
+    view, dtype = laplace.view, laplace.view.dtype
+    target = _target(laplace, prior_precision)
     rng = np.random.default_rng(functional.seeds.key(seed, _INIT))
-    start = tf.constant(
-        rng.standard_normal((num_chains, network.size)), network.dtype
-    )
+    start = tf.constant(rng.standard_normal((num_chains, view.size)), dtype)
     if not np.isfinite(target(start)).all():
         raise FloatingPointError(
             "The density of the posterior is not finite where the chains "
             "start. Are weights, features or targets of extreme sizes?"
         )
-    checkpoint = None
-    if checkpoint_dir is not None:
-        fingerprint = checkpoint_lib.fingerprint(
-            {
-                "seed": seed,
-                "prior_precision": prior_precision,
-                "num_chains": num_chains,
-                "num_warmup": num_warmup,
-                "num_samples": num_samples,
-                "target_accept_prob": target_accept_prob,
-                "max_tree_depth": max_tree_depth,
-                "model": network.digest(),
-            },
-            {"inputs": laplace.inputs, "targets": laplace.targets},
-        )
-        checkpoint = checkpoint_lib.Checkpoint(
-            checkpoint_dir, "nuts", fingerprint
-        )
-    trace = chains.run(
+    checkpoint = resumable.open_checkpoint(
+        checkpoint_dir,
+        "nuts",
+        {
+            "seed": seed,
+            "prior_precision": prior_precision,
+            "num_chains": num_chains,
+            "num_warmup": num_warmup,
+            "num_samples": num_samples,
+            "target_accept_prob": target_accept_prob,
+            "max_tree_depth": max_tree_depth,
+            "model": view.digest(),
+        },
+        {
+            "inputs": laplace.inputs,
+            "targets": laplace.targets,
+            "loc": laplace.loc,
+            "fixed_weights": laplace.fixed,
+        },
+    )
+    trace = chains.sample(
         tfp.mcmc.DualAveragingStepSizeAdaptation(
             tfp.mcmc.NoUTurnSampler(
                 target,
                 # Of the order at which a standard normal target is accepted.
-                step_size=tf.constant(network.size**-0.25, network.dtype),
+                step_size=tf.constant(view.size**-0.25, dtype),
                 max_tree_depth=max_tree_depth,
             ),
             num_adaptation_steps=num_warmup * 4 // 5,
-            target_accept_prob=tf.constant(target_accept_prob, network.dtype),
+            target_accept_prob=tf.constant(target_accept_prob, dtype),
         ),
         start,
         num_warmup + num_samples,
@@ -170,59 +212,69 @@ def nuts(
         checkpoint=checkpoint,
     )
     kept = chains.Trace(*(value[num_warmup:] for value in trace))
-    samples = weight_samples.WeightSamples(
-        network,
-        laplace.likelihood,
-        laplace.activation,
-        np.stack([transform(tf.constant(z)).numpy() for z in kept.z]),
-        num_divergences=int(kept.diverges.sum()),
-        mean_leapfrogs=float(kept.leapfrogs.mean()),
+    samples = np.stack(
+        [laplace.transform(tf.constant(z)).numpy() for z in kept.z]
     )
-    _warn(samples)
-    return samples
+    r_hat = diagnostics.r_hat(samples)
+    size = diagnostics.effective_sample_size(samples)
+    posterior = posteriors.SamplePosterior(
+        view,
+        samples,
+        laplace.fixed,
+        laplace.link,
+        {"r_hat": r_hat, "effective_sample_size": size},
+        {
+            "max_r_hat": float(np.max(r_hat)),
+            "min_effective_sample_size": float(np.min(size)),
+            "num_divergences": int(kept.diverges.sum()),
+            "mean_leapfrogs": float(kept.leapfrogs.mean()),
+        },
+    )
+    _warn(posterior.diagnostics, r_hat.size)
+    return posterior
 
 
-def _target(laplace, prior_precision, transform):
-    """Returns the log density of whitened weights, `[S, D]` to `[S]`.
+def _target(laplace, prior_precision):
+    """Returns the log density of whitened weights, `[S, P]` to `[S]`.
 
     Less that of the trained weights, example by example: sums of many examples
     then keep the digits that count, in single precision too.
     """
-    network, likelihood = laplace.network, laplace.likelihood
-    inputs = tf.nest.map_structure(tf.convert_to_tensor, laplace.inputs)
-    targets = tf.convert_to_tensor(laplace.targets)
-    mean = tf.constant(laplace.mean, network.dtype)
-    trained = likelihood.log_prob(targets, network.outputs(mean, inputs))
-    prior = posteriors.log_prior(mean, prior_precision)
+    view, likelihood = laplace.view, laplace.likelihood
+    inputs, targets, fixed = tf.nest.map_structure(
+        tf.convert_to_tensor,
+        (laplace.inputs, laplace.targets, list(laplace.fixed)),
+    )
+    loc = tf.constant(laplace.loc, view.dtype)
+    trained = likelihood.log_prob(targets, view.outputs(loc, inputs, fixed))
+    prior = gaussian.centered_log_prob(loc, prior_precision)
 
     def log_density(z):
-        theta = transform(z)
+        theta = laplace.transform(z)
+        outputs = view.outputs(theta, inputs, fixed)
         log_likelihood = tf.reduce_sum(
-            likelihood.log_prob(targets, network.outputs(theta, inputs))
-            - trained,
-            axis=-1,
+            likelihood.log_prob(targets, outputs) - trained, axis=-1
         )
         return log_likelihood + (
-            posteriors.log_prior(theta, prior_precision) - prior
+            gaussian.centered_log_prob(theta, prior_precision) - prior
         )
 
     return log_density
 
 
-def _warn(samples):
-    worst = float(np.max(samples.r_hat))
+def _warn(found, size):
     # Not `worst > ...`, which NaN would pass.
-    if not worst <= _MAX_R_HAT:
+    if not found["max_r_hat"] <= _MAX_R_HAT:
         warnings.warn(
-            f"The chains have not mixed: R-hat is {worst:.3f} for one of "
-            f"{samples.r_hat.size} weights, where at most {_MAX_R_HAT} should "
-            "be. Raise `num_warmup` and `num_samples`.",
+            f"The chains have not mixed: R-hat is {found['max_r_hat']:.3f} for "
+            f"one of {size} weights, where at most {_MAX_R_HAT} should be. "
+            "Raise `num_warmup` and `num_samples`.",
             UserWarning,
             stacklevel=3,
         )
-    if samples.num_divergences:
+    if found["num_divergences"]:
         warnings.warn(
-            f"{samples.num_divergences} transitions diverged: parts of the "
+            f"{found['num_divergences']} transitions diverged: parts of the "
             "posterior may be missing. Raise `target_accept_prob`.",
             UserWarning,
             stacklevel=3,

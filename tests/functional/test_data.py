@@ -1,0 +1,226 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfp_refine import layers
+from tfp_refine.functional import data
+
+
+def test_examples_become_tensors_in_floatx(rng):
+    x, y = rng.normal(size=(6, 3)), np.arange(6)
+    x_out, y_out, num_examples = data.examples(x, y)
+    assert x_out.dtype == "float32"
+    assert y_out.dtype.is_integer
+    np.testing.assert_array_equal(x_out, x.astype("float32"))
+    np.testing.assert_array_equal(y_out, y)
+    assert num_examples == 6
+
+
+def test_nested_structures_keep_their_structure(rng):
+    x = {"b": rng.normal(size=(4, 2)), "a": [tf.ones([4]), np.zeros((4, 1, 2))]}
+    x_out, _, num_examples = data.examples(x, (np.ones(4), np.ones((4, 2))))
+    assert num_examples == 4
+    keras.tree.assert_same_structure(x, x_out)
+    np.testing.assert_allclose(x_out["b"], x["b"], rtol=1e-6)
+
+
+def test_a_dataset_is_read_whole_in_its_order():
+    x = {"a": np.arange(14.0).reshape(7, 2)}
+    y = np.arange(7)
+    dataset = tf.data.Dataset.from_tensor_slices((x, y))
+    for read in (dataset.batch(3), dataset.batch(1), dataset.batch(7)):
+        x_out, y_out, num_examples = data.examples(read)
+        np.testing.assert_array_equal(x_out["a"], x["a"])
+        np.testing.assert_array_equal(y_out, y)
+        assert num_examples == 7
+
+
+def test_a_dataset_that_hides_its_size_is_read(rng):
+    dataset = tf.data.Dataset.from_tensor_slices((np.ones((5, 2)), np.ones(5)))
+    dataset = dataset.filter(lambda x, y: True).batch(2)
+    assert dataset.cardinality() == tf.data.UNKNOWN_CARDINALITY
+    assert data.examples(dataset)[2] == 5
+
+
+def _dataset(*parts):
+    return tf.data.Dataset.from_tensor_slices(parts).batch(2)
+
+
+ONES = np.ones((4, 2))
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (ONES, None, "`y` must be given.*y=None, x of type ndarray"),
+        (_dataset(ONES, ONES), ONES, "`y` must be None when `x` is a tf.data"),
+        (_dataset(ONES), None, r"must yield pairs \(x, y\)"),
+        (_dataset(ONES, ONES, ONES), None, r"must yield pairs \(x, y\)"),
+        (_dataset(ONES, ONES).repeat(), None, "endless one; leave out"),
+        (_dataset(ONES, ONES).take(0), None, "dataset must not be empty"),
+        (ONES, np.ones(3), r"same number.*\[4\] in x and \[3\] in y"),
+        ([ONES, ONES[:2]], np.ones(4), r"same number.*\[4, 2\] in x"),
+        (ONES[:0], np.ones(0), r"`x` must not be empty.*shape=\(0, 2\)"),
+        (ONES * np.nan, np.ones(4), "`x` must be finite.*8 of 8 values NaN"),
+        (ONES, [np.array([1, np.inf, 2, 3])], "`y` must be finite.*1 of 4"),
+        (np.array([["a"]]), np.ones(1), "`x` must hold numbers.*dtype=<U1"),
+        (ONES, [1.0, 2.0], r"`y` must hold numbers.*shape=\(\)"),
+        (ONES, ONES * 1j, "`y` must hold numbers.*complex"),
+    ],
+)
+def test_bad_examples_are_refused(x, y, message):
+    with pytest.raises(ValueError, match=message):
+        data.examples(x, y)
+
+
+def test_inputs_are_checked_the_same_way():
+    x = data.inputs([ONES, np.arange(4)])
+    assert x[0].dtype == "float32"
+    assert x[1].dtype.is_integer
+    with pytest.raises(ValueError, match=r"same number of.*\[2, 4\]"):
+        data.inputs([ONES, ONES[:2]])
+    with pytest.raises(ValueError, match="`x` must be finite"):
+        data.inputs(ONES * np.inf)
+
+
+def test_a_model_and_its_inputs_must_fit():
+    two = [keras.Input((3,)), keras.Input((None, 2))]
+    model = keras.Model(two, layers.DenseFlipout(1)(two[0]))
+    data.check_fits(model, [tf.ones([5, 3]), tf.ones([5, 9, 2])])
+    for wrong in (
+        [tf.ones([5, 3])],
+        [tf.ones([5, 4]), tf.ones([5, 9, 2])],
+        [tf.ones([5, 3]), tf.ones([5, 2])],
+        [tf.ones([5, 9, 2]), tf.ones([5, 3])],
+    ):
+        with pytest.raises(
+            ValueError, match=r"expects inputs of shape \[\(None, 3\)"
+        ):
+            data.check_fits(model, wrong)
+
+
+def test_a_model_that_says_nothing_of_its_inputs_takes_any():
+    class Anything(keras.Model):
+        def call(self, inputs):
+            return inputs
+
+    data.check_fits(Anything(), tf.ones([5, 3]))
+
+
+def test_dataset_that_is_not_batched_is_told_so():
+    dataset = tf.data.Dataset.from_tensor_slices((np.ones((4, 3)), np.ones(4)))
+    with pytest.raises(ValueError, match="12.* in x and .*4.* must be batched"):
+        data.examples(dataset)
+
+
+def test_inputs_are_arrays():
+    with pytest.raises(ValueError, match="Received: a tf.data.Dataset"):
+        data.inputs(tf.data.Dataset.from_tensors(np.ones((4, 3))))
+
+
+@pytest.mark.parametrize("empty", [(), [], {}])
+def test_structures_without_inputs_are_refused(empty):
+    for x, y in ((empty, np.ones(3)), (np.ones(3), empty)):
+        with pytest.raises(ValueError, match="`(x|y)` must not be empty"):
+            data.examples(x, y)
+    with pytest.raises(ValueError, match="`x` must not be empty"):
+        data.inputs(empty)
+
+
+# Block by block.
+
+
+def _joined(blocks):
+    """Puts inputs together, after checking that rows follow each other."""
+    begin, parts = 0, []
+    for rows, block in blocks:
+        assert rows.start == begin
+        begin = rows.stop
+        assert data.num_examples(block) == rows.stop - rows.start
+        parts.append(block)
+    return keras.tree.map_structure(lambda *v: np.concatenate(v), *parts)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 7, 100])
+def test_blocks_make_up_arrays(batch_size):
+    x = {"a": np.arange(14.0).reshape(7, 2), "b": [np.arange(7)]}
+    blocks = list(data.blocks(x, batch_size))
+    assert len(blocks) == -(-7 // batch_size)
+    joined = _joined(blocks)
+    np.testing.assert_array_equal(joined["a"], x["a"])
+    np.testing.assert_array_equal(joined["b"][0], x["b"][0])
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_blocks_of_a_dataset_are_its_batches_of_inputs(parts):
+    # Inputs alone, with targets, with sample weights.
+    x, others = np.arange(14.0).reshape(7, 2), [np.ones(7)] * (parts - 1)
+    dataset = tf.data.Dataset.from_tensor_slices((x, *others)).batch(3)
+    if parts == 1:
+        dataset = tf.data.Dataset.from_tensor_slices(x).batch(3)
+    blocks = list(data.blocks(dataset, batch_size=2))
+    assert [rows.stop - rows.start for rows, _ in blocks] == [3, 3, 1]
+    assert all(block.dtype == "float32" for _, block in blocks)
+    np.testing.assert_array_equal(_joined(blocks), x)
+
+
+def test_blocks_of_a_dataset_may_be_nested():
+    x = {"a": np.ones((5, 2)), "b": np.arange(5)}
+    dataset = tf.data.Dataset.from_tensor_slices(x).batch(2)
+    joined = _joined(data.blocks(dataset, 10))
+    np.testing.assert_array_equal(joined["b"], x["b"])
+
+
+def test_no_more_than_a_batch_of_a_dataset_is_read():
+    read = []
+
+    def generate():
+        for number in range(100):
+            read.append(number)
+            yield np.full((1, 2), number)
+
+    dataset = tf.data.Dataset.from_generator(
+        generate, output_signature=tf.TensorSpec((1, 2), "float32")
+    )
+    next(iter(data.blocks(dataset, 1)))
+    assert len(read) < 5
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (_dataset(ONES).repeat(), "`x` must be a finite dataset.*endless"),
+        (_dataset(ONES).take(0), "`x` must not be an empty dataset"),
+        (_dataset(ONES * np.nan), "`x` must be finite.*4 of 4"),
+        (ONES * np.nan, "`x` must be finite.*8 of 8"),
+        (ONES[:0], "`x` must not be empty"),
+        ([ONES, ONES[:2]], r"same number of examples.*\[2, 4\]"),
+    ],
+)
+def test_bad_blocks_are_refused(x, message):
+    with pytest.raises(ValueError, match=message):
+        list(data.blocks(x, 3))
+
+
+@pytest.mark.parametrize("rows", [slice(1, 3), slice(4, 9), slice(0, 0)])
+def test_examples_are_taken_of_all_inputs(rows):
+    x = {"a": tf.range(6.0), "b": [np.ones((6, 2))]}
+    taken = data.take(x, rows)
+    np.testing.assert_array_equal(taken["a"], np.arange(6.0)[rows])
+    assert taken["b"][0].shape == (len(range(6)[rows]), 2)
+
+
+@pytest.mark.parametrize("model", ["model", None, layers.DenseFlipout(1)])
+def test_what_is_no_model_is_told(model):
+    message = f"`model` must be a keras.Model.*: {type(model).__name__}"
+    with pytest.raises(ValueError, match=message):
+        data.check_model(model)
+
+
+def test_a_model_without_its_weights_is_told():
+    model = keras.Sequential([keras.layers.Dense(1)], name="later")
+    with pytest.raises(ValueError, match="'later' is not built: call it"):
+        data.check_model(model)
+    model.build((None, 2))
+    data.check_model(model)

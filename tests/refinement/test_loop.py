@@ -1,0 +1,196 @@
+"""The loop over auxiliary variables, with an engine that computes nothing."""
+
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support import linear_gaussian
+from tfp_refine.functional import train
+from tfp_refine.refinement import loop as loop_lib
+from tfp_refine.refinement import member
+from tfp_refine.refinement import state as state_lib
+
+NUM_EXAMPLES = 10
+LOSS = 2.0
+
+
+class Engine:
+    """Notes what it is asked for; each takes a second of a clock.
+
+    Args:
+        failing: Which members fail.
+        size: Members whose steps are computed at a time.
+    """
+
+    num_workers = 1
+
+    def __init__(self, failing=(), size=2):
+        self.keys, self.rows, self.steps, self.moments = [], [], [], []
+        self.params = []
+        self.seconds = 0.0
+        self._failing, self._size = failing, size
+
+    def condition(self, state, ratio, keys):
+        self.keys.append(tuple(keys))
+        return state._replace(cost=state.cost + 1.0)
+
+    def run(self, state, moments, keys, learning_rate, begin, end):
+        self.keys.append(tuple(keys))
+        self.steps.append((begin, end))
+        self.moments.append(np.max(moments[0]))
+        for first in range(0, len(keys), self._size):
+            part = slice(first, first + self._size)
+            self.seconds += 1.0
+            size = len(keys[part])
+            failed = np.full(size, -1)
+            failed[
+                [f - first for f in self._failing if f - first in range(size)]
+            ] = begin
+            # Which tells the member, and how often it has been here.
+            params = (
+                state.params[part] + np.reshape(keys[part], (-1, 1, 1)) % 97
+            )
+            self.params.append(params)
+            slots = (moments[0][part] + 1.0, moments[1][part] + 2.0)
+            yield train.Result(
+                train.State(tf.constant(params), [], slots),
+                tf.fill([size], LOSS),
+                tf.constant(failed),
+            )
+
+    def evaluate(self, state, keys, rows):
+        assert len(keys) == len(state.params)
+        self.keys.append(tuple(keys))
+        self.rows.append(list(rows))
+        self.seconds += 1.0
+        zeros = tf.zeros([len(keys)], tf.float64)
+        return zeros, zeros
+
+
+class Checkpoint:
+    """Notes when something is saved, which takes its seconds."""
+
+    def __init__(self, engine, seconds=0.0):
+        self._engine, self._seconds = engine, seconds
+        self.saved_at = []
+
+    def save(self, arrays):
+        del arrays
+        self.saved_at.append(self._engine.seconds)
+        self._engine.seconds += self._seconds
+
+
+def make(engine, checkpoint=None, clock=time.monotonic, **changes):
+    """Returns a loop of the members 7 and 3."""
+    settings = linear_gaussian.settings(
+        **{
+            "members": (7, 3),
+            "variance_ratios": (0.7, 0.7),
+            "steps": 20,
+            "max_eval_examples": 6,
+            **changes,
+        }
+    )
+    weights = np.zeros(2)
+    state = state_lib.RefinementState.begin(
+        np.zeros((2, 2)), (weights, weights + 1.0), settings
+    )
+    return loop_lib.Loop(
+        engine,
+        settings,
+        NUM_EXAMPLES,
+        state,
+        checkpoint,
+        lambda *_: None,
+        clock,
+    )
+
+
+def test_only_what_is_compared_has_the_same_draws():
+    engine = Engine()
+    make(engine, steps=1).finish()
+    # Once for the whole, and for each of two auxiliary variables: a draw of
+    # it, steps, bounds before and after them, and the bound to report.
+    first, *found, last = engine.keys
+    for _, _, before, after, _ in (found[:5], found[5:]):
+        assert before == after
+    keys = {key for pair in (first, *found, last) for key in pair}
+    assert len(keys) == 2 * (2 * 4 + 2)
+    alone = Engine()
+    make(alone, steps=1, members=(3,)).finish()
+    assert [pair[1:] for pair in engine.keys] == alone.keys
+
+
+def test_bounds_on_the_way_are_of_some_examples_and_the_others_of_all():
+    engine = Engine()
+    make(engine).finish()
+    first, *between, last = engine.rows
+    assert first == last == list(range(NUM_EXAMPLES))
+    assert len(set(between[0])) == 6
+    assert between == [between[0]] * 6
+
+
+def test_each_auxiliary_variable_begins_its_steps_anew():
+    engine = Engine()
+    make(engine, steps=15).finish()
+    reports = [(begin, min(begin + 2, 15)) for begin in range(0, 15, 2)]
+    assert engine.steps == reports * 2
+    assert engine.moments == [*range(8)] * 2
+
+
+def test_the_trace_has_the_cost_of_what_was_drawn():
+    engine = Engine()
+    loop = make(engine, steps=1)
+    loop.finish()
+    costs = np.array([[1.0, 1.0], [2.0, 2.0]])
+    kl = [
+        member.kl_divergence(params, np.zeros((2, 2)), np.ones((2, 2)))
+        for params in engine.params
+    ]
+    expected = -NUM_EXAMPLES * LOSS - np.array(kl) - costs
+    np.testing.assert_allclose(loop.state.trace_elbo, expected, rtol=1e-12)
+
+
+def test_bounds_that_are_known_are_not_computed_again():
+    engine = Engine()
+    loop = make(engine, steps=1)
+    loop.state.elbo_init[:] = -5.0, np.nan
+    loop.finish()
+    alone = Engine()
+    make(alone, members=(3,)).finish()
+    assert engine.keys[0] == alone.keys[0]
+    np.testing.assert_array_equal(loop.state.elbo_init, [-5.0, 0.0])
+
+
+def test_a_member_that_failed_has_no_bounds_and_keeps_its_reason():
+    engine = Engine(failing=[1])
+    loop = make(engine)
+    loop.finish()
+    assert loop.state.failures == {
+        3: "its loss was not finite at step 0 (auxiliary variable 0)"
+    }
+    assert len(engine.keys[-1]) == 1  # nothing is computed for it in the end
+    np.testing.assert_array_equal(loop.state.elbo_final, [-2.0, np.nan])
+    np.testing.assert_array_equal(
+        loop.state.staircase["elbo_aux"], [[-1.0, -2.0], [np.nan, np.nan]]
+    )
+
+
+@pytest.mark.parametrize(
+    ("pause", "save_seconds", "expected"),
+    [
+        # At each report and each bound but those at which members are selected.
+        (0.5, 0.0, [*range(1, 12), 14, *range(15, 25), 27, 28]),
+        # Later twice as long as a save took; and after an auxiliary variable.
+        (2.5, 2.0, [3, 10, 18, 25, 32, 37]),
+    ],
+)
+def test_work_is_saved_now_and_then(pause, save_seconds, expected):
+    engine = Engine()
+    checkpoint = Checkpoint(engine, save_seconds)
+    loop = make(engine, checkpoint, lambda: engine.seconds)
+    loop.save_every, loop.save_ratio = pause, 2.0
+    loop.finish()
+    assert checkpoint.saved_at == expected

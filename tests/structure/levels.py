@@ -1,0 +1,33 @@
+"""The levels of the rooms: imports point down.
+
+`callbacks` to `sampling` are the methods; they meet in `posteriors` and
+`functional`, never in each other.
+"""
+
+from tests.structure import build_file
+
+# A room imports rooms of the levels below it, and what `SIDEWAYS` adds.
+LEVELS = (
+    {"_validation", "datasets", "math", "plotting", "version"},
+    {"bijectors", "distribute", "losses", "metrics", "regularizers"},
+    {"layers"},
+    {"functional"},
+    {"posteriors"},
+    {
+        "callbacks",
+        "ensembles",
+        "initializers",
+        "laplace",
+        "models",
+        "refinement",
+        "sampling",
+    },
+    {"experiments", build_file.PACKAGE},
+)
+# A model that becomes Bayesian is initialized.
+SIDEWAYS = {"models": {"initializers"}}
+MAY_IMPORT = {
+    room: set().union(*LEVELS[:level]) | SIDEWAYS.get(room, set())
+    for level, rooms in enumerate(LEVELS)
+    for room in rooms
+}

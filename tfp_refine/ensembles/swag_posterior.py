@@ -1,0 +1,66 @@
+"""Gaussians of weights beside which a model has moving averages."""
+
+from typing import Any
+
+import numpy as np
+
+from tfp_refine import functional
+from tfp_refine import posteriors
+from tfp_refine.ensembles import moving_statistics
+
+
+class SWAGPosterior(posteriors.GaussianPosterior):
+    """Gaussian whose draws have moving averages of their own.
+
+    Those of batch normalization: of the training inputs, under the weights of
+    the draw. Training inputs are not saved with the posterior.
+
+    Args:
+        view: As for `GaussianPosterior`, as all arguments.
+        loc: Mean, `[P]`.
+        covariance: One of `covariances`.
+        fixed: Values of the view's fixed weights, a list.
+        link: `Link`, or `None`.
+        history: Dict of arrays.
+        diagnostics: Dict of numbers.
+    """
+
+    _x = None
+
+    def set_data(self, x: Any) -> "SWAGPosterior":
+        """Gives the training inputs again, after the posterior was loaded.
+
+        Args:
+            x: Training inputs, `[N, ...]` (or nested).
+
+        Returns:
+            self: This object.
+
+        Raises:
+            ValueError: If they are invalid, or do not fit the model.
+        """
+        x = functional.data.inputs(x)
+        functional.data.check_fits(self.model, x)
+        self._x = x
+        return self
+
+    def sample(
+        self, num_samples: int, *, seed: int | None = None
+    ) -> np.ndarray:
+        """Draws weights, as `Posterior`; it needs no training inputs."""
+        return posteriors.GaussianPosterior(
+            self.view, self.loc, self.covariance, self.fixed
+        ).sample(num_samples, seed=seed)
+
+    def _made_of(self, z):
+        if self._x is None:
+            raise ValueError(
+                "Training inputs are not saved with the posterior, and the "
+                "model has moving averages of them: give them again by "
+                "`set_data(x)`, to each of the `members` of a mixture."
+            )
+        draws = super()._made_of(z)
+        fixed = moving_statistics.recompute(
+            self.view, draws.params, self.fixed, self._x
+        )
+        return draws._replace(fixed=fixed, stacked=True)

@@ -1,0 +1,166 @@
+"""Executors of members: this process, or the workers of a cluster."""
+
+import functools
+
+import tensorflow as tf
+
+# Errors of fetching a result from a worker that has died since, or that has
+# become another process.
+_LOST = (
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.InvalidArgumentError,
+    tf.errors.UnavailableError,
+)
+
+
+class LocalExecutor:
+    """Computes batches of members in this process, one after another.
+
+    Args:
+        constants: What each program takes last, and never changes.
+    """
+
+    num_workers = 1
+
+    def __init__(self, constants):
+        self._constants = constants
+
+    def compute(self, program, common, batches):
+        """Calls a program for each batch.
+
+        Args:
+            program: `Program`.
+            common: Its arguments after those of a batch, and before the
+                constants.
+            batches: Tuples of its first arguments.
+
+        Yields:
+            result: That of each batch, in their order.
+        """
+        for batch in batches:
+            yield program(*batch, *common, *self._constants)
+
+    def close(self):
+        """Does nothing: no other process holds constants."""
+
+
+class ClusterExecutor:
+    """Computes batches of members on the workers of a cluster.
+
+    A worker gets the constants once, and then for each batch its members'
+    state. The batch of a worker that dies is given to another: the same
+    program with the same arguments, and so the same result. Without any worker
+    the work waits for one.
+
+    Args:
+        constants: What each program takes last, and never changes.
+        coordinator: `tf.distribute.coordinator.ClusterCoordinator`.
+
+    Attributes:
+        num_workers: Number of workers.
+    """
+
+    def __init__(self, constants, coordinator):
+        self.num_workers = count_workers(coordinator)
+        self._coordinator = coordinator
+        self._jobs = {}
+        # A data set of one element, which stays on the worker that reads it.
+        leaves = tuple(tf.nest.flatten(constants))
+        self._structure = tf.nest.map_structure(lambda _: 0, constants)
+        dataset = coordinator.create_per_worker_dataset(
+            lambda: tf.data.Dataset.from_tensors(leaves).repeat()
+        )
+        self._constants = iter(dataset)
+
+    def compute(self, program, common, batches):
+        """Calls a program for each batch, as `LocalExecutor.compute`.
+
+        All are sent off at once, and their results come as they are ready.
+        """
+        if program not in self._jobs:
+            self._jobs[program] = self._job(program)
+        tasks = []
+        for batch in batches:
+            arguments = tf.nest.map_structure(
+                tf.convert_to_tensor, (*batch, *common)
+            )
+            schedule = functools.partial(
+                self._coordinator.schedule,
+                self._jobs[program],
+                args=(self._constants, *arguments),
+            )
+            tasks.append((schedule, schedule()))
+        for schedule, result in tasks:
+            yield self._wait(schedule, result)
+
+    def _wait(self, schedule, result):
+        """Waits for a result; if it was lost, for that of another try."""
+        while True:
+            try:
+                return result.get()
+            except _LOST:
+                self._coordinator.join()  # raises what went wrong first
+            # Its worker died when it had computed it, before it was fetched.
+            result = schedule()
+
+    def close(self):
+        """Releases the constants that the workers hold."""
+        self._constants = None
+
+    def _job(self, program):
+        # Workers may differ in how many members they get.
+        @tf.function(autograph=False, reduce_retracing=True)
+        def job(constants, *arguments):
+            constants = tf.nest.pack_sequence_as(
+                self._structure, constants.get_next()
+            )
+            return program(*arguments, *constants)
+
+        return job
+
+
+def count_workers(coordinator):
+    """Returns the number of workers of a cluster.
+
+    Args:
+        coordinator: `tf.distribute.coordinator.ClusterCoordinator`.
+
+    Returns:
+        count: Integer.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    if not isinstance(
+        coordinator, tf.distribute.coordinator.ClusterCoordinator
+    ):
+        raise ValueError(
+            "`coordinator` must be a "
+            "tf.distribute.coordinator.ClusterCoordinator, such as "
+            "`tfp_refine.distribute.connect()` returns. Received: coordinator="
+            f"{coordinator!r}"
+        )
+    devices = tf.config.list_logical_devices("CPU")
+    tasks = {device.name.partition("/device:")[0] for device in devices}
+    return sum("/job:worker/" in task for task in tasks)
+
+
+def check_reachable(model):
+    """Checks that a model was made after the connection to the cluster.
+
+    Args:
+        model: `keras.Model`.
+
+    Raises:
+        ValueError: If it was made before: TensorFlow has lost its variables.
+    """
+    if any(
+        "/job:localhost" in getattr(v.value, "device", "")
+        for v in model.variables
+    ):
+        raise ValueError(
+            f"The model '{model.name}' was made before this process connected "
+            "to the cluster, and TensorFlow has lost its variables. Connect "
+            "first, then make or load the model."
+        )

@@ -1,0 +1,157 @@
+"""Files of named arrays with a manifest, never seen half-written.
+
+A file is a zip archive: `manifest.json`, `arrays/NAME.npy` for each array, and
+perhaps `model.keras`. The manifest holds the format, the kind of the contents,
+a description, and the shape, dtype and SHA-256 digest of each array.
+"""
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import pathlib
+import tempfile
+import zipfile
+
+import numpy as np
+
+FORMAT = 1
+_MANIFEST, _ARRAYS, _MODEL = "manifest.json", "arrays/", "model.keras"
+
+
+def write(path, kind, description, arrays, model=None):
+    """Replaces a file, so that an interruption leaves the old or the new one.
+
+    Args:
+        path: File.
+        kind: Name of what it holds.
+        description: Dict that JSON can hold.
+        arrays: Dict of arrays.
+        model: Contents of a `.keras` file, bytes, or `None`.
+
+    Raises:
+        OSError: If it cannot be written.
+    """
+    path = pathlib.Path(path)
+    arrays = {name: np.asarray(value) for name, value in arrays.items()}
+    manifest = {
+        "format": FORMAT,
+        "kind": kind,
+        "description": description,
+        "arrays": {name: _entry(value) for name, value in arrays.items()},
+        "model": None if model is None else hashlib.sha256(model).hexdigest(),
+    }
+    handle, temporary = tempfile.mkstemp(
+        dir=path.parent, prefix=f".{path.name}.", suffix=".tmp"
+    )
+    try:
+        with os.fdopen(handle, "wb") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+                archive.writestr(_MANIFEST, json.dumps(manifest))
+                for name, value in arrays.items():
+                    entry = archive.open(
+                        f"{_ARRAYS}{name}.npy", "w", force_zip64=True
+                    )
+                    with entry:
+                        np.lib.format.write_array(
+                            entry, value, allow_pickle=False
+                        )
+                if model is not None:
+                    archive.writestr(_MODEL, model)
+            file.flush()
+            os.fsync(file.fileno())
+        pathlib.Path(temporary).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def read(path):
+    """Reads what `write` wrote.
+
+    Args:
+        path: File.
+
+    Returns:
+        manifest: Dict with the `"kind"` and the `"description"`.
+        arrays: Dict of arrays.
+        model: Bytes, or `None`.
+
+    Raises:
+        ValueError: If the file is missing, damaged, of another format, or not
+            a file of this package.
+    """
+    path = pathlib.Path(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            manifest = _manifest(archive)
+            arrays = {
+                name: _read_array(archive, name, entry)
+                for name, entry in manifest["arrays"].items()
+            }
+            model = manifest["model"] and archive.read(_MODEL)
+            if model and _digest(model) != manifest["model"]:
+                raise ValueError(f"{_MODEL} is not the file that was saved")
+            return manifest, arrays, model
+    except (
+        OSError,
+        EOFError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        ValueError,
+        zipfile.BadZipFile,
+    ) as error:
+        raise ValueError(f"'{path}' cannot be read: {error}") from error
+
+
+def digest(arrays):
+    """Returns a short text for arrays.
+
+    Args:
+        arrays: Array or list of arrays.
+
+    Returns:
+        digest: Text.
+    """
+    hashed = hashlib.sha256()
+    for value in arrays if isinstance(arrays, list | tuple) else [arrays]:
+        hashed.update(_entry(np.asarray(value))["sha256"].encode())
+    return hashed.hexdigest()[:16]
+
+
+def _manifest(archive):
+    if _MANIFEST not in archive.namelist():
+        raise ValueError("it is not a file of tfp_refine")
+    manifest = json.loads(archive.read(_MANIFEST))
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        found = manifest.get("format") if isinstance(manifest, dict) else None
+        raise ValueError(
+            f"its format is {found!r}, and this version reads {FORMAT}"
+        )
+    return manifest
+
+
+def _read_array(archive, name, entry):
+    data = io.BytesIO(archive.read(f"{_ARRAYS}{name}.npy"))
+    value = np.lib.format.read_array(data, allow_pickle=False)
+    if _entry(value) != entry:
+        raise ValueError(f"the array '{name}' is not the one that was saved")
+    return value
+
+
+def _entry(value):
+    value = np.asarray(value)
+    hashed = hashlib.sha256(f"{value.shape}{value.dtype.str}".encode())
+    hashed.update(np.ascontiguousarray(value).tobytes())
+    return {
+        "shape": list(value.shape),
+        "dtype": value.dtype.str,
+        "sha256": hashed.hexdigest(),
+    }
+
+
+def _digest(data):
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,216 @@
+"""The last layer, or all layers, of a network as one vector with outputs."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfp_refine.functional import output_layer
+
+
+class LastLayerView(output_layer.OutputLayerView):
+    """The weights of the last dense layer of a network as one vector.
+
+    The vector is `Theta [C, F + 1]` row by row, with the bias at the end of
+    each row if there is one: the outputs are `Theta phi` for features `phi`,
+    the inputs of the layer with a 1 at the end. All draws of the vector share
+    the features, which are computed once.
+
+    Args:
+        model: As for `OutputLayerView`.
+        layer: As for `OutputLayerView`.
+
+    Raises:
+        ValueError: As for `OutputLayerView`.
+    """
+
+    def __init__(self, model, layer=None):
+        super().__init__(model, "none", layer)
+        self.select = "last_layer"
+
+    @property
+    def num_features(self):
+        """`F`, the inputs of the layer, and 1 for its bias."""
+        return self.layer.kernel.shape[0] + int(self.layer.use_bias)
+
+    @property
+    def size(self):
+        """`P`, the number of weights."""
+        return self.num_outputs * self.num_features
+
+    @property
+    def dtype(self):
+        """Dtype of outputs and of the vector."""
+        return tf.float32 if self.layer is None else self.compute_dtype
+
+    def params(self, model=None):
+        """Returns the trained weights, float64 array, `[P]`."""
+        layer = self.layer
+        if model is not None:
+            layer = LastLayerView(model, self.layer.name).layer
+        theta = keras.ops.convert_to_numpy(layer.kernel).T
+        if layer.use_bias:
+            bias = keras.ops.convert_to_numpy(layer.bias)
+            theta = np.concatenate([theta, bias[:, np.newaxis]], axis=1)
+        return theta.astype(np.float64).reshape(-1)
+
+    def split(self, params):
+        """Cuts a vector into kernel and bias, a list of tensors."""
+        theta = tf.reshape(params, [self.num_outputs, self.num_features])
+        if not self.layer.use_bias:
+            return [tf.transpose(theta)]
+        return [tf.transpose(theta[:, :-1]), theta[:, -1]]
+
+    def assign(self, params, fixed=None):
+        """Sets the weights of the model, as `WeightView`."""
+        super().assign([], fixed)
+        variables = [self.layer.kernel]
+        if self.layer.use_bias:
+            variables.append(self.layer.bias)
+        for variable, value in zip(variables, self.split(params), strict=True):
+            variable.assign(tf.cast(value, variable.dtype))
+
+    def _values(self, params):
+        return {}
+
+    def shared(self, x, fixed):
+        """Computes features in a trace, `[B, F + 1]`, as `WeightView`."""
+        features, _, _ = self.observe(x, fixed)
+        if self.layer.use_bias:
+            features = tf.pad(features, [[0, 0], [0, 1]], constant_values=1.0)
+        return features
+
+    def draws(self, shared, params, fixed, key, index):
+        """Computes what the model returns, from features, as `WeightView`."""
+        del fixed, key, index
+        outputs = self.outputs(params, shared)
+        return ACTIVATIONS[self.activation](outputs)
+
+    def call(self, x, params, fixed, key, index=0):
+        """Computes what the model returns, `[B, C]`, as `WeightView`."""
+        return self.draws(self.shared(x, fixed), params, fixed, key, index)
+
+    def inputs(self, x, batch_size, on_batch=None, fixed=None):
+        """Computes features, once for all that is done with them.
+
+        Args:
+            x: Inputs of the model, tensors `[N, ...]` (or nested).
+            batch_size: Examples computed at a time.
+            on_batch: Function called with the examples done, or `None`.
+            fixed: Values of `fixed_variables`; those of the model if `None`.
+
+        Returns:
+            features: float32 (or float64) array, `[N, F + 1]`.
+
+        Raises:
+            ValueError: If they are not finite.
+        """
+        num_examples = keras.tree.flatten(x)[0].shape[0]
+        fixed = self.fixed() if fixed is None else list(fixed)
+        program = self.compiled("shared", self.shared, x, (True, False))
+        blocks = []
+        for begin in range(0, num_examples, batch_size):
+            rows = slice(begin, begin + batch_size)
+            block = keras.tree.map_structure(lambda v, r=rows: v[r], x)
+            blocks.append(program(block, fixed).numpy())
+            if on_batch is not None:
+                on_batch(min(begin + batch_size, num_examples))
+        features = np.concatenate(blocks)
+        self.check_features(features)
+        return features
+
+    def check_features(self, features):
+        """Checks that features are finite.
+
+        Args:
+            features: `[N, F + 1]`.
+
+        Raises:
+            ValueError: If they are not.
+        """
+        bad = np.count_nonzero(~np.isfinite(features).all(axis=1))
+        if bad:
+            raise ValueError(
+                f"The features before the layer '{self.layer.name}' must be "
+                f"finite. Received: {bad} of {len(features)} examples with NaN "
+                "or infinite features; has the training diverged?"
+            )
+
+    def outputs(self, theta, features, fixed=None):
+        """Computes the outputs.
+
+        Args:
+            theta: Weights, `[..., P]`.
+            features: `[B, F + 1]`.
+            fixed: Not used.
+
+        Returns:
+            outputs: `[..., B, C]`.
+        """
+        del fixed
+        shape = tf.concat(
+            [tf.shape(theta)[:-1], [self.num_outputs, self.num_features]], 0
+        )
+        return tf.matmul(
+            tf.cast(features, theta.dtype),
+            tf.reshape(theta, shape),
+            transpose_b=True,
+        )
+
+
+class AllLayersView(output_layer.OutputLayerView):
+    """All trainable weights of a network whose last layer is dense.
+
+    Args:
+        model: As for `OutputLayerView`.
+        layer: As for `OutputLayerView`.
+
+    Raises:
+        ValueError: As for `OutputLayerView`, or if nothing is trainable.
+    """
+
+    def __init__(self, model, layer=None):
+        super().__init__(model, "trainable", layer)
+
+    def params(self, model=None):
+        """Returns the trained weights, float64 array, `[P]`."""
+        return super().params(model).numpy().astype(np.float64)
+
+    def inputs(self, x, batch_size, on_batch=None, fixed=None):
+        """Returns the inputs as they are: nothing is computed once for all."""
+        del batch_size, on_batch, fixed
+        return x
+
+    def outputs(self, theta, x, fixed=None):
+        """Computes the outputs.
+
+        Args:
+            theta: Weights, `[P]` or `[S, P]`.
+            x: Inputs, `[B, ...]` (or nested).
+            fixed: Values of `fixed_variables`; those of the model if `None`.
+
+        Returns:
+            outputs: `[B, C]` or `[S, B, C]`.
+        """
+        fixed = self.fixed() if fixed is None else fixed
+        if len(theta.shape) == 1:
+            return self._outputs(theta, x, fixed)
+        return tf.map_fn(
+            lambda one: self._outputs(one, x, fixed),
+            theta,
+            fn_output_signature=tf.TensorSpec(
+                [None, self.num_outputs], theta.dtype
+            ),
+        )
+
+    def _outputs(self, theta, x, fixed):
+        values = self._values(theta)
+        values.update(zip(map(id, self.fixed_variables), fixed, strict=True))
+        weights = [values[id(v)] for v in self._trained.fixed_variables]
+        return tf.cast(self.observe(x, weights)[1], theta.dtype)
+
+
+ACTIVATIONS = {
+    "linear": tf.identity,
+    "sigmoid": tf.sigmoid,
+    "softmax": tf.nn.softmax,
+}

@@ -1,0 +1,164 @@
+"""Observation of the layers of a model while it is called."""
+
+import contextlib
+
+import keras
+import tensorflow as tf
+
+
+@contextlib.contextmanager
+def observe(layers, observer):
+    """Shows an observer the calls of some layers, as long as it is active.
+
+    Args:
+        layers: List of `keras.layers.Layer`.
+        observer: Function `(layer, inputs)`, called after the layer has been,
+            with its first argument.
+
+    Yields:
+        Nothing.
+    """
+
+    def observed(layer, call):
+        def call_and_show(*args, **kwargs):
+            outputs = call(*args, **kwargs)
+            observer(layer, args[0] if args else next(iter(kwargs.values())))
+            return outputs
+
+        return call_and_show
+
+    try:
+        for layer in layers:
+            # Not by `setattr`, which Keras tracks.
+            layer.__dict__["call"] = observed(layer, layer.call)
+        yield
+    finally:
+        for layer in layers:
+            layer.__dict__.pop("call", None)
+
+
+def layers_with_weights(model):
+    """Returns the layers of a model that have weights of their own.
+
+    Args:
+        model: `keras.Model`.
+
+    Returns:
+        layers: List; a layer whose weights are all those of layers inside it is
+            not in it.
+    """
+    return [
+        layer
+        for layer in model._flatten_layers(include_self=True)
+        if _own_weights(layer)
+    ]
+
+
+def last_with_weights(model, call):
+    """Finds which layer with weights a model calls last.
+
+    Args:
+        model: `keras.Model`.
+        call: Function that calls it.
+
+    Returns:
+        layer: `keras.layers.Layer`.
+
+    Raises:
+        ValueError: If it calls none.
+    """
+    called = []
+    with observe(
+        layers_with_weights(model), lambda layer, inputs: called.append(layer)
+    ):
+        call()
+    if not called:
+        raise ValueError(
+            f"The model '{model.name}' was not seen to call a layer with "
+            "weights."
+        )
+    return called[-1]
+
+
+def check_no_functions(model):
+    """Checks that no layer's methods are `tf.function`s.
+
+    What is computed inside cannot be seen; and to trace it with weights that
+    are arguments would leave it unusable.
+
+    Args:
+        model: `keras.Model`.
+
+    Raises:
+        ValueError: If one is.
+    """
+    for layer in model._flatten_layers(include_self=True):
+        for kind in type(layer).__mro__:
+            for name, value in vars(kind).items():
+                if isinstance(value, tf.types.experimental.GenericFunction):
+                    raise ValueError(
+                        f"The method `{name}` of '{layer.name}' must not be a "
+                        "tf.function: the inputs of the last layer cannot be "
+                        "seen."
+                    )
+
+
+def description(layer):
+    """Describes a layer, whatever its name and whether it is frozen.
+
+    Args:
+        layer: `keras.layers.Layer`.
+
+    Returns:
+        description: Text: its class, and the simple values of its
+            configuration.
+    """
+    try:
+        config = layer.get_config()
+    except NotImplementedError:
+        config = {}
+    simple = {
+        key: value
+        for key, value in sorted(config.items())
+        if key not in ("name", "trainable")
+        and isinstance(value, str | int | float | bool)
+    }
+    return f"{type(layer).__name__}{simple}"
+
+
+def _own_weights(layer):
+    below = {
+        id(weight)
+        for inner in layer._flatten_layers(include_self=False)
+        for weight in inner.weights
+    }
+    return [w for w in layer.weights if id(w) not in below]
+
+
+def find_layer(model, layer):
+    """Finds a layer of a model.
+
+    Args:
+        model: `keras.Model`.
+        layer: The layer, or its name.
+
+    Returns:
+        layer: `keras.layers.Layer`.
+
+    Raises:
+        ValueError: If the model has no such layer, or several.
+    """
+    inside = list(model._flatten_layers(include_self=False))
+    found = [one for one in inside if one is layer or one.name == layer]
+    if len(found) != 1:
+        names = ", ".join(
+            repr(one.name)
+            for one in inside
+            if isinstance(one, keras.layers.Dense)
+        )
+        raise ValueError(
+            f"`layer` must be a layer of the model '{model.name}', or its "
+            f"name. Received: {layer!r}, of which it has {len(found)}. Its "
+            f"dense layers: {names}"
+        )
+    return found[0]

@@ -1,0 +1,336 @@
+"""A model with its data and its loss: the objective of every method."""
+
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfp_refine.functional import data
+
+
+def resolve(model, loss=None):
+    """Finds the loss that stands for the negative log likelihood.
+
+    Args:
+        model: `keras.Model`.
+        loss: A Keras loss, its name, or a callable `(y_true, y_pred)`; the
+            loss that the model was compiled with if `None`.
+
+    Returns:
+        loss: `keras.losses.Loss` or callable.
+
+    Raises:
+        ValueError: If there is none, or one for each of several outputs.
+    """
+    if loss is None:
+        loss = getattr(model, "loss", None)
+    if loss is None:
+        raise ValueError(
+            "The negative log likelihood is unknown: compile the model with a "
+            "loss, or pass `loss=...`."
+        )
+    if isinstance(loss, list | tuple | dict):
+        raise ValueError(
+            "A model with a loss for each output needs one callable "
+            f"`loss=(y_true, y_pred) -> [N]` here. Received: loss={loss!r}"
+        )
+    return keras.losses.get(loss)
+
+
+def negative_log_likelihood(loss, y_true, y_pred):
+    """Computes `-log p(y | x, w)` for each example.
+
+    Args:
+        loss: What `resolve` returned. Its reduction is not used. If a callable
+            returns a scalar, that is taken for the mean over the batch.
+        y_true: Targets, `[B, ...]`.
+        y_pred: Outputs of the model, `[B, ...]`.
+
+    Returns:
+        nll: Nats, `[B]` (further axes only if the loss keeps them), or a
+            scalar.
+    """
+    # As Keras does before it calls a loss: half precision is widened, and
+    # targets `[B]` beside outputs `[B, 1]` are not broadcast to `[B, B]`.
+    is_loss = isinstance(loss, keras.losses.Loss)
+    dtype = loss.dtype if is_loss else keras.config.floatx()
+    y_true, y_pred = keras.tree.map_structure(
+        lambda value: keras.ops.cast(value, dtype), (y_true, y_pred)
+    )
+    if not is_loss and not isinstance(y_pred, list | tuple | dict):
+        y_true = _of_rank(y_true, y_pred)
+    call = loss.call if is_loss else loss
+    nll = keras.ops.convert_to_tensor(call(y_true, y_pred))
+    if len(nll.shape) > 1 and all(size == 1 for size in nll.shape[1:]):
+        nll = keras.ops.reshape(nll, [-1])
+    return nll
+
+
+def check_labels(loss, y_true, y_pred):
+    """Checks that class numbers are classes of the outputs.
+
+    TensorFlow itself stops on a CPU, with a message about an internal
+    operation, and computes NaN elsewhere.
+
+    Args:
+        loss: What `resolve` returned.
+        y_true: All targets, `[N, ...]`.
+        y_pred: Some outputs of the model, `[B, ..., C]`.
+
+    Raises:
+        ValueError: If the loss takes class numbers, and one is not in
+            `[0, C)`.
+    """
+    if not _takes_class_numbers(loss):
+        return
+    num_classes = y_pred.shape[-1]
+    low, high = float(keras.ops.min(y_true)), float(keras.ops.max(y_true))
+    if low < 0 or high >= num_classes:
+        raise ValueError(
+            f"Class numbers must be in [0, {num_classes}), as the model has "
+            f"{num_classes} outputs. Received: values from {low:g} to {high:g}"
+        )
+
+
+def _takes_class_numbers(loss):
+    return isinstance(loss, keras.losses.SparseCategoricalCrossentropy) or (
+        loss is keras.losses.sparse_categorical_crossentropy
+    )
+
+
+def _of_rank(y_true, y_pred):
+    """Adds or drops the targets' last axis if it alone is missing, or 1."""
+    rank, wanted = len(y_true.shape), len(y_pred.shape)
+    if rank == wanted - 1 and y_pred.shape[-1] == 1:
+        return keras.ops.expand_dims(y_true, -1)
+    if rank == wanted + 1 and y_true.shape[-1] == 1:
+        return keras.ops.squeeze(y_true, -1)
+    return y_true
+
+
+class Link(NamedTuple):
+    """Relation of a classifier's outputs to class probabilities.
+
+    Attributes:
+        function: `"softmax"`: classes exclude each other, `C` along the last
+            axis. `"sigmoid"`: of one output the second of two classes; of
+            several, labels that do not exclude each other.
+        from_logits: Whether outputs are logits; else they are probabilities.
+    """
+
+    function: str
+    from_logits: bool
+
+    def probabilities(self, outputs):
+        """Computes class probabilities.
+
+        Args:
+            outputs: Outputs of the model, tensor `[..., C]`.
+
+        Returns:
+            probs: `[..., C]`, or `[..., 2]` for a sigmoid of one output.
+        """
+        probs = outputs
+        if self.function == "softmax":
+            return tf.nn.softmax(outputs) if self.from_logits else outputs
+        if outputs.shape[-1] == 1:
+            complement = 1.0 - outputs
+            if self.from_logits:
+                probs, complement = tf.sigmoid(outputs), tf.sigmoid(-outputs)
+            return tf.concat([complement, probs], axis=-1)
+        return tf.sigmoid(outputs) if self.from_logits else outputs
+
+
+def find_link(model, loss=None):
+    """Finds how a model's outputs relate to class probabilities.
+
+    Args:
+        model: `keras.Model`.
+        loss: Its loss, as `resolve` takes it; the loss that it was compiled
+            with if `None`. Without any, the activation of its last layer says.
+
+    Returns:
+        link: `Link`, or `None` where nothing says that it is a classifier.
+    """
+    if loss is None:
+        loss = getattr(model, "loss", None)
+    if isinstance(loss, str | dict):
+        try:
+            loss = keras.losses.get(loss)
+        except (TypeError, ValueError):
+            loss = None
+    if loss is not None:
+        for kinds, function in _LINKS:
+            if isinstance(loss, kinds[0]) or loss in kinds[1:]:
+                return Link(function, bool(getattr(loss, "from_logits", False)))
+        return None
+    activation = getattr(_last_layer(model), "activation", None)
+    name = getattr(activation, "__name__", None)
+    if name in ("softmax", "sigmoid"):
+        return Link(name, from_logits=False)
+    return None
+
+
+_LINKS = (
+    (
+        (
+            (
+                keras.losses.SparseCategoricalCrossentropy,
+                keras.losses.CategoricalCrossentropy,
+                keras.losses.CategoricalFocalCrossentropy,
+            ),
+            keras.losses.sparse_categorical_crossentropy,
+            keras.losses.categorical_crossentropy,
+        ),
+        "softmax",
+    ),
+    (
+        (
+            (
+                keras.losses.BinaryCrossentropy,
+                keras.losses.BinaryFocalCrossentropy,
+            ),
+            keras.losses.binary_crossentropy,
+        ),
+        "sigmoid",
+    ),
+)
+
+
+def _last_layer(model):
+    layers = list(model._flatten_layers(include_self=False))
+    return layers[-1] if layers else None
+
+
+class Objective:
+    """A model, its training data and its loss, checked to fit each other.
+
+    Args:
+        view: `WeightView` of the model.
+        x: Training inputs, an array `[N, ...]` (or nested), or a finite,
+            batched `tf.data.Dataset` of `(x, y)`, which is read into memory.
+        y: Training targets, `[N, ...]` (or nested); `None` for a dataset.
+        loss: Negative log likelihood, as for `resolve`.
+        per_example: Whether the loss must return one value for each example,
+            and outputs must not be masked, as sums over examples need.
+
+    Attributes:
+        view: The view.
+        loss: What `resolve` returned.
+        link: What `find_link` returned.
+        data: `(x, y)`, tensors `[N, ...]` (or nested).
+        num_examples: `N`.
+        params: The model's current vector.
+        fixed: Values of its fixed weights.
+        head_nll: Negative log likelihood of the first examples at a fixed
+            draw, to distinguish objectives.
+
+    Raises:
+        ValueError: If model, data and loss do not fit each other, or weights
+            are not finite.
+    """
+
+    def __init__(self, view, x, y=None, loss=None, per_example=True):
+        self.view = view
+        self.loss = resolve(view.model, loss)
+        self.link = find_link(view.model, loss)
+        x, y, self.num_examples = data.examples(x, y)
+        data.check_fits(view.model, x)
+        self.data = (x, y)
+        self.params, self.fixed = view.params(), view.fixed()
+        check_finite(view.model, weights=(self.params, self.fixed))
+        self.head_nll = self._check_likelihood(per_example)
+
+    def nll(self, x, y, params, fixed, key, index):
+        """Computes the negative log likelihood of each example.
+
+        Args:
+            x: Inputs, `[B, ...]` (or nested).
+            y: Targets, `[B, ...]` (or nested).
+            params: As for `WeightView.call`.
+            fixed: As for `WeightView.call`.
+            key: As for `WeightView.call`.
+            index: As for `WeightView.call`.
+
+        Returns:
+            nll: Nats, `[B]`; a scalar mean of a loss that returns one.
+        """
+        outputs = self.view.call(x, params, fixed, key, index)
+        return negative_log_likelihood(self.loss, y, outputs)
+
+    def training_loss(self, x, y, params, fixed, key, index):
+        """Computes the mean loss of a batch in training mode.
+
+        Args:
+            x: As for `nll`.
+            y: As for `nll`.
+            params: As for `nll`.
+            fixed: As for `nll`.
+            key: As for `nll`.
+            index: As for `nll`.
+
+        Returns:
+            nll: Mean negative log likelihood, nats, scalar.
+            fixed: Fixed weights after the call.
+            penalty: Sum of the model's losses, scalar.
+        """
+        outputs, fixed, penalty = self.view.call_and_update(
+            x, params, fixed, key, index, True
+        )
+        nll = tf.reduce_mean(negative_log_likelihood(self.loss, y, outputs))
+        return tf.cast(nll, penalty.dtype), fixed, penalty
+
+    def _check_likelihood(self, per_example):
+        """Runs two examples, so that a mismatch shows before long work."""
+        x, y = data.take(self.data, slice(0, 2))
+        try:
+            outputs = self.view.call(x, self.params, self.fixed, 0)
+            check_labels(self.loss, self.data[1], outputs)
+            nll = negative_log_likelihood(self.loss, y, outputs)
+        except Exception as error:
+            shapes = keras.tree.map_structure(
+                lambda value: tuple(value.shape), self.data
+            )
+            raise ValueError(
+                "The model and its loss cannot be evaluated on the data. "
+                f"Received: x of shape {shapes[0]}, y of shape {shapes[1]}, "
+                f"loss={self.loss!r} ({error})"
+            ) from error
+        if not per_example:
+            return nll.numpy()
+        if any(
+            getattr(output, "_keras_mask", None) is not None
+            for output in keras.tree.flatten(outputs)
+        ):
+            raise ValueError(
+                f"The outputs of the model '{self.view.model.name}' are "
+                "masked, and the likelihood cannot be weighted by masks here."
+            )
+        count = data.num_examples(x)
+        if nll.shape.rank != 0 and tuple(nll.shape) != (count,):
+            raise ValueError(
+                "The loss must return one value for each example, `[B]`: over "
+                "further axes `fit` takes the mean, and the bound needs the "
+                f"sum. Received: shape {tuple(nll.shape)} for {count} examples"
+            )
+        return nll.numpy()
+
+
+def check_finite(model, **values):
+    """Checks that trained values are finite.
+
+    Args:
+        model: `keras.Model`, for the error.
+        **values: Arrays or nested structures of them, by name.
+
+    Raises:
+        ValueError: If one is not.
+    """
+    for name, value in values.items():
+        for leaf in keras.tree.flatten(value):
+            if leaf is not None and not np.all(np.isfinite(leaf)):
+                raise ValueError(
+                    f"The {name} of the model '{model.name}' must be finite. "
+                    "Received: NaN or infinite values. Did training diverge?"
+                )

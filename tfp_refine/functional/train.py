@@ -1,0 +1,262 @@
+"""Training of members: one compiled loop of stochastic gradient steps."""
+
+from typing import Any
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfp_refine.functional import members
+from tfp_refine.functional import program
+
+
+class State(NamedTuple):
+    """Values that training changes, stacked: `[M, ...]` each.
+
+    Attributes:
+        params: Trained values, `[M, ...]` (or nested).
+        fixed: Weights that a call of the model updates, such as moving
+            averages, a list; empty where they stay as they are.
+        slots: State of the update rule.
+    """
+
+    params: Any
+    fixed: Any
+    slots: Any
+
+
+class Result(NamedTuple):
+    """Members after some steps.
+
+    Attributes:
+        state: `State`.
+        loss: Mean loss of the steps, float64, `[M]`.
+        failed_step: First step whose loss was not finite, where the member
+            stopped, or -1, int64, `[M]`.
+    """
+
+    state: State
+    loss: tf.Tensor
+    failed_step: tf.Tensor
+
+
+class Batches(NamedTuple):
+    """Order in which a member sees the examples.
+
+    Each epoch is a new permutation, without its last, smaller batch. If all
+    examples fit in a batch, each step takes all of them.
+
+    Attributes:
+        num_examples: `N`.
+        batch_size: Examples in a step.
+        bootstrap: Whether each member has `N` examples of its own, drawn with
+            replacement.
+    """
+
+    num_examples: int
+    batch_size: int
+    bootstrap: bool = False
+
+    @property
+    def size(self):
+        """Examples in a step, at most `N`."""
+        return min(self.batch_size, self.num_examples)
+
+    @property
+    def per_epoch(self):
+        """Number of steps in an epoch."""
+        return max(1, self.num_examples // self.batch_size)
+
+    @property
+    def takes_all(self):
+        """Whether each step takes all examples."""
+        return self.num_examples <= self.batch_size
+
+    def rows(self, key):
+        """Returns the examples of a member, int32, `[N]`."""
+        if not self.bootstrap:
+            return tf.range(self.num_examples)
+        return tf.random.stateless_uniform(
+            [self.num_examples],
+            _pair(key, _BOOTSTRAP),
+            maxval=self.num_examples,
+            dtype=tf.int32,
+        )
+
+    def order(self, rows, step, key):
+        """Permutes the examples of a member, for the epoch of a step."""
+        if self.takes_all:
+            return rows
+        # Draws of layers use the steps, from 0 up: stay below these.
+        return tf.random.experimental.stateless_shuffle(
+            rows, _pair(key, -1 - step // self.per_epoch)
+        )
+
+    def reshuffle(self, order, rows, step, key):
+        """Permutes the examples anew at the start of each epoch."""
+        if self.takes_all:
+            return order
+        return tf.cond(
+            step % self.per_epoch == 0,
+            lambda: self.order(rows, step, key),
+            lambda: order,
+        )
+
+    def take(self, data, order, step, key, vectorized):
+        """Returns the batch of a step."""
+        if not self.takes_all:
+            first = tf.cast(step % self.per_epoch, tf.int32) * self.size
+            order = tf.slice(order, [first], [self.size])
+        elif vectorized:
+            # TensorFlow's vectorized gradient of a grouped convolution is wrong
+            # for inputs that members share: give each member its own.
+            order = order + tf.cast(0 * key, order.dtype)
+        elif not self.bootstrap:
+            return data
+        return keras.tree.map_structure(lambda v: tf.gather(v, order), data)
+
+
+class Trainer:
+    """Compiles the training of members; Python does nothing for a step.
+
+    Members are mapped inside the graph, each with its whole loop of steps. A
+    member's result depends on its own state, constants and key alone.
+
+    Args:
+        loss: Function `(params, fixed, common, batch, key, step)` of one member
+            to the scalar whose gradient is followed, the scalar to report, and
+            `fixed` after the call.
+        update_rule: Object of `update_rules`.
+        batches: `Batches`.
+        schedule: Function of a step to the factor of the learning rate; `None`
+            for a constant one.
+        extra_gradient: Function `(params, constants)` of one member to what is
+            added to the gradient, or `None`.
+        vectorized: As for `members.map_members`.
+
+    Attributes:
+        program: `Program` of `(state, constants, keys, learning_rate, begin,
+            end, common, data)`: a stacked `State`; constants of each member
+            `[M, ...]` (nested, perhaps empty); keys of the members' random
+            streams `[M]`; the learning rate, a scalar; the first step and the
+            one after the last; values that all members share; and the data
+            `[N, ...]` (nested). It returns a `Result`.
+    """
+
+    def __init__(
+        self,
+        loss,
+        update_rule,
+        batches,
+        *,
+        schedule=None,
+        extra_gradient=None,
+        vectorized=False,
+    ):
+        self._loss = loss
+        self._rule = update_rule
+        self._batches = batches
+        self._schedule = schedule
+        self._extra_gradient = extra_gradient
+        self._vectorized = vectorized
+        self.program = program.Program(
+            self._trace, varying=(True,) * 3 + (False,) * 5
+        )
+
+    def _trace(
+        self, state, constants, keys, learning_rate, begin, end, common, data
+    ):
+        def one(arguments):
+            state, constants, key = arguments
+            return self._train_one(
+                state, constants, key, learning_rate, begin, end, common, data
+            )
+
+        like = Result(state, tf.zeros_like(keys, tf.float64), keys)
+        return members.map_members(
+            one, (state, constants, keys), like, self._vectorized
+        )
+
+    def _train_one(
+        self, state, constants, key, learning_rate, begin, end, common, data
+    ):
+        batches = self._batches
+        rows = batches.rows(key)
+
+        def body(step, state, order, total):
+            order = batches.reshuffle(order, rows, step, key)
+            batch = batches.take(data, order, step, key, self._vectorized)
+            state, loss = self._step(
+                state, constants, key, learning_rate, step, common, batch
+            )
+            return step + 1, state, order, total + tf.cast(loss, tf.float64)
+
+        # A loss that is not finite leaves no finite sum.
+        stop, state, _, total = tf.while_loop(
+            lambda step, state, order, total: (
+                (step < end) & tf.math.is_finite(total)
+            ),
+            body,
+            (
+                begin,
+                state,
+                batches.order(rows, begin, key),
+                tf.zeros([], tf.float64),
+            ),
+            parallel_iterations=1,
+        )
+        failed = tf.where(
+            tf.math.is_finite(total), tf.constant(-1, tf.int64), stop - 1
+        )
+        steps = tf.cast(tf.maximum(end - begin, 1), tf.float64)
+        return Result(state, total / steps, failed)
+
+    def _step(self, state, constants, key, learning_rate, step, common, batch):
+        params = state.params
+        with tf.GradientTape() as tape:
+            tape.watch(params)
+            objective, reported, fixed = self._loss(
+                params, state.fixed, common, batch, key, step
+            )
+        gradient = tape.gradient(objective, params)
+        if self._extra_gradient is not None:
+            extra = self._extra_gradient(params, constants)
+            gradient = tf.nest.map_structure(tf.add, gradient, extra)
+        rate = learning_rate
+        if self._schedule is not None:
+            rate = rate * tf.cast(self._schedule(step), rate.dtype)
+        params, slots = self._rule.step(
+            params, gradient, state.slots, step, rate, key
+        )
+        return State(params, fixed, slots), reported
+
+
+def check_finite(result, numbers, begin, end):
+    """Raises if a member stopped.
+
+    Args:
+        result: `Result`.
+        numbers: Numbers of its members.
+        begin: First step.
+        end: Step after the last.
+
+    Raises:
+        FloatingPointError: If the loss of a member was not finite.
+    """
+    failed = np.flatnonzero(np.asarray(result.failed_step) >= 0)
+    if failed.size:
+        raise FloatingPointError(
+            f"The loss of member {numbers[failed[0]]} was not finite at step "
+            f"{int(result.failed_step[failed[0]])} (steps {begin} to {end}). A "
+            "lower learning rate may help."
+        )
+
+
+# Numbers of a member's random streams: epochs count down from -1, steps up from
+# 0, the noise of update rules up from 2**40.
+_BOOTSTRAP = -(2**40)
+
+
+def _pair(key, number):
+    return tf.stack([key, tf.cast(number, tf.int64)])

@@ -1,0 +1,224 @@
+"""Posteriors that are mixtures of members, with equal weights."""
+
+import warnings
+
+import keras
+import numpy as np
+
+from tfp_refine import functional
+from tfp_refine.functional import copying
+from tfp_refine.posteriors import posterior as posterior_lib
+from tfp_refine.posteriors import posterior_file
+
+
+class EnsemblePosterior(posterior_lib.Posterior):
+    """Mixture of `M` members with equal weights; draw `s` is of `s % M`.
+
+    Members are points, or, in a `MeanFieldView`, Gaussians that the layers
+    draw from.
+
+    Args:
+        view: View of the weights.
+        params: Members' vectors, `[M, ...]`.
+        fixed: Values of the view's fixed weights, a list; `[M, ...]` each if
+            `stacked`.
+        link: `Link` of the outputs to class probabilities, or `None`.
+        history: Dict of arrays, with a row for each member where they differ.
+        diagnostics: Dict of numbers.
+        stacked: Whether each member has fixed weights of its own.
+        input_specs: `tf.TensorSpec` of the inputs (or nested), which copies of
+            subclassed models need.
+
+    Attributes:
+        params: Members' vectors, array `[M, ...]`.
+        fixed: Values of the fixed weights.
+    """
+
+    def __init__(
+        self,
+        view,
+        params,
+        fixed,
+        link=None,
+        history=None,
+        diagnostics=None,
+        stacked=True,
+        input_specs=None,
+    ):
+        super().__init__(view, link, history, diagnostics)
+        self.params = np.asarray(params)
+        self.fixed = fixed
+        self._stacked = stacked
+        self._input_specs = input_specs
+
+    @property
+    def num_members(self) -> int:
+        """`M`, the number of members."""
+        return len(self.params)
+
+    def member(self, index: int) -> keras.Model:
+        """Returns one member as a Keras model of its own.
+
+        Args:
+            index: From 0 to `num_members - 1`.
+
+        Returns:
+            model: Built `keras.Model`, a copy, compiled if the ensemble's model
+                is.
+
+        Raises:
+            IndexError: If there is no such member.
+        """
+        if not 0 <= index < self.num_members:
+            raise IndexError(
+                f"`index` must be in [0, {self.num_members}). "
+                f"Received: index={index}"
+            )
+        model = copying.copy(self.model, self._input_specs)
+        view = posterior_file.same_view(self.view, model)
+        fixed = self.fixed
+        if self._stacked:
+            fixed = [value[index] for value in fixed]
+        view.assign(self.params[index], fixed)
+        return model
+
+    def _draw(self, num_samples, seed, at_once):
+        del seed, at_once
+        check_num_samples(num_samples, self.num_members)
+        yield posterior_lib.Draws(
+            self.params,
+            np.arange(num_samples) % self.num_members,
+            self.fixed,
+            self._stacked,
+        )
+
+    def _contents(self):
+        prefix = "own" if self._stacked else "fixed"
+        return {
+            "stacked": self._stacked,
+            "input_specs": copying.describe_specs(self._input_specs),
+        }, {
+            "params": self.params,
+            **posterior_file.pack(self.fixed, prefix),
+        }
+
+    @classmethod
+    def _from_contents(cls, view, link, description, arrays):
+        stacked = description["stacked"]
+        return cls(
+            view,
+            arrays["params"],
+            posterior_file.unpack(arrays, "own" if stacked else "fixed"),
+            link,
+            stacked=stacked,
+            input_specs=copying.specs_of(description["input_specs"]),
+        )
+
+
+class MixturePosterior(posterior_lib.Posterior):
+    """Mixture of `M` posteriors with equal weights; draw `s` is of `s % M`.
+
+    Args:
+        members: Posteriors of the same family and view, without fixed weights
+            of their own in each draw.
+
+    Attributes:
+        members: Tuple of them.
+    """
+
+    def __init__(self, members, history=None, diagnostics=None):
+        first = members[0]
+        super().__init__(first.view, first.link, history, diagnostics)
+        self.members = tuple(members)
+
+    @property
+    def num_members(self) -> int:
+        """`M`, the number of members."""
+        return len(self.members)
+
+    def _draw(self, num_samples, seed, at_once):
+        count = self.num_members
+        check_num_samples(num_samples, count)
+        limit = max(1, posterior_lib.MAX_NUMBERS // max(1, self.view.size))
+        at_once = min(at_once, limit)
+        streams = [
+            _one_by_one(
+                member._draw(
+                    len(range(number, num_samples, count)),
+                    functional.seeds.key(seed, number),
+                    -(-at_once // count),
+                )
+            )
+            for number, member in enumerate(self.members[:num_samples])
+        ]
+        for begin in range(0, num_samples, at_once):
+            numbers = range(begin, min(begin + at_once, num_samples))
+            params, fixed = zip(
+                *(next(streams[number % count]) for number in numbers),
+                strict=True,
+            )
+            yield posterior_lib.Draws(
+                np.stack(params),
+                np.arange(len(params)),
+                [np.stack(values) for values in zip(*fixed, strict=True)],
+                stacked=True,
+            )
+
+    def _contents(self):
+        descriptions, arrays = [], {}
+        for number, member in enumerate(self.members):
+            description, own = member._contents()
+            descriptions.append(description)
+            arrays |= {f"{number}/{k}": value for k, value in own.items()}
+        kind = type(self.members[0]).__name__
+        return {"kind": kind, "members": descriptions}, arrays
+
+    @classmethod
+    def _from_contents(cls, view, link, description, arrays):
+        kind = cls._families[description["kind"]]
+        return cls(
+            [
+                kind._from_contents(
+                    view,
+                    link,
+                    about,
+                    {
+                        name.removeprefix(f"{number}/"): value
+                        for name, value in arrays.items()
+                        if name.startswith(f"{number}/")
+                    },
+                )
+                for number, about in enumerate(description["members"])
+            ]
+        )
+
+
+def _one_by_one(parts):
+    """Yields the vector and the fixed weights of each draw."""
+    for draws in parts:
+        params = np.asarray(draws.params)
+        for member in draws.members:
+            fixed = [np.asarray(value) for value in draws.fixed]
+            if draws.stacked:
+                fixed = [value[member] for value in fixed]
+            yield params[member], fixed
+
+
+def check_num_samples(num_samples, num_members):
+    """Warns of draws that leave members out.
+
+    Args:
+        num_samples: `S`.
+        num_members: `M`.
+
+    Warns:
+        UserWarning: If `S` is smaller than `M`.
+    """
+    if num_samples < num_members:
+        warnings.warn(
+            f"`num_samples` is smaller than the number of members, "
+            f"{num_members}: the first {num_samples} are used. Received: "
+            f"num_samples={num_samples}",
+            UserWarning,
+            stacklevel=5,
+        )

@@ -1,0 +1,162 @@
+"""Adversarial perturbations by the fast gradient sign method."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfp_refine import _validation
+from tfp_refine import functional
+
+
+def fast_gradient_sign(
+    model,
+    x,
+    y,
+    num_samples=10,
+    seed=None,
+    *,
+    loss=None,
+    batch_size=256,
+):
+    """Computes the sign of the input gradient, for attacks (FGSM).
+
+    The perturbed inputs are `x + epsilon * sign`. The gradient is that of the
+    negative log likelihood, averaged over draws of the weights: an attack on
+    the model as a whole, not on one draw.
+
+    Args:
+        model: Built `keras.Model`, with or without variational layers.
+        x: Inputs, one tensor, `[N, ...]`.
+        y: Targets, one tensor, `[N, ...]`.
+        num_samples: Draws of the weights. Defaults to `10`.
+        seed: Integer that fixes the draws; fresh ones if `None`.
+        loss: Negative log likelihood: a Keras loss, its name or a callable
+            `(y_true, y_pred)`; the loss that the model was compiled with if
+            `None`.
+        batch_size: Examples computed at a time. Defaults to `256`.
+
+    Returns:
+        signs: -1, 0 or 1, a `numpy` array of the shape of `x`.
+
+    Raises:
+        ValueError: If an argument is invalid, or data and model do not fit.
+
+    Example:
+
+    ```python
+    signs = tfp_refine.posteriors.fast_gradient_sign(model, x, y)
+    draws = tfp_refine.predict(model, x + 0.1 * signs)
+    ```
+
+    Reference:
+        - [Goodfellow et al., 2015](https://arxiv.org/abs/1412.6572)
+    """
+    num_samples = _validation.positive_integer("num_samples", num_samples)
+    batch_size = _validation.positive_integer("batch_size", batch_size)
+    seed = functional.seeds.check(seed)
+    if not isinstance(model, keras.Model):
+        raise ValueError(
+            f"`model` must be a keras.Model. Received: {type(model).__name__}"
+        )
+    functional.data.check_built(model)
+    x, y, num_examples = functional.data.examples(x, y)
+    for name, value in (("x", x), ("y", y)):
+        if not isinstance(value, tf.Tensor):
+            raise ValueError(
+                f"`{name}` must be one tensor. Received: a structure of "
+                f"{len(keras.tree.flatten(value))}"
+            )
+    if not x.dtype.is_floating:
+        raise ValueError(
+            "`x` must be floating: a gradient is a direction to move in. "
+            f"Received: dtype {x.dtype.name}"
+        )
+    functional.data.check_fits(model, x)
+    loss = functional.objective.resolve(model, loss)
+    view = functional.WeightView(model, "none")
+    vector, fixed = view.params(), view.fixed()
+    # Not `model(x)`, which would move the model's own random state.
+    outputs = view.call(x[:1], vector, fixed, seed)
+    functional.objective.check_labels(loss, y, outputs)
+    keys = tf.constant(
+        [functional.seeds.key(seed, sample) for sample in range(num_samples)],
+        tf.int64,
+    )
+
+    def gradient_sign(x, y, fixed, keys, block):
+        def add(sample, highest, total):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                outputs = view.call(x, vector, fixed, keys[sample], block)
+                objective, log_weight = _objective(loss, y, outputs)
+            gradient = tape.gradient(objective, x, unconnected_gradients="zero")
+            # Only the sign counts: weights are relative to the highest so far.
+            new_highest = tf.maximum(highest, log_weight)
+            before, now = (
+                tf.reshape(
+                    tf.exp(tf.cast(value - new_highest, x.dtype)),
+                    [-1] + [1] * (len(x.shape) - 1),
+                )
+                for value in (highest, log_weight)
+            )
+            return sample + 1, new_highest, before * total + now * gradient
+
+        lowest = tf.fill([tf.shape(x)[0]], tf.float32.min)
+        _, _, total = tf.while_loop(
+            lambda sample, *_: sample < num_samples,
+            add,
+            (tf.constant(0), lowest, tf.zeros_like(x)),
+            parallel_iterations=1,
+        )
+        return tf.sign(total)
+
+    program = functional.Program(
+        gradient_sign, varying=(True, True, False, False, False)
+    )
+    signs = []
+    for block, begin in enumerate(range(0, num_examples, batch_size)):
+        rows = slice(begin, begin + batch_size)
+        signs.append(
+            program(
+                x[rows],
+                y[rows],
+                fixed,
+                keys,
+                tf.constant(block, tf.int64),
+            ).numpy()
+        )
+    return np.concatenate(signs)
+
+
+def _objective(loss, y, outputs):
+    """Factors the gradient of the negative log likelihood.
+
+    Where a classifier is sure of the right class, that gradient is zero in
+    single precision, and an attack that stands still would pass for robustness.
+    With logits `f` it is `1 - p_y` times the gradient of
+    `logsumexp_{j != y} f_j - f_y`, which is not.
+
+    Args:
+        loss: The loss.
+        y: Targets, `[B, ...]`.
+        outputs: Outputs of the model, `[B, ...]`.
+
+    Returns:
+        objective: `[B]`.
+        log_weight: Logarithm of the factor of its gradient, float32, `[B]`.
+    """
+    takes_logits = isinstance(
+        loss, keras.losses.SparseCategoricalCrossentropy
+    ) and getattr(loss, "from_logits", False)
+    if not takes_logits or len(outputs.shape) != 2:
+        nll = functional.objective.negative_log_likelihood(loss, y, outputs)
+        return nll, tf.zeros([tf.shape(outputs)[0]])
+    logits = tf.cast(outputs, tf.float32)
+    true = tf.one_hot(
+        tf.reshape(tf.cast(y, tf.int32), [-1]), logits.shape[-1], True, False
+    )
+    others = tf.reduce_logsumexp(
+        tf.where(true, logits.dtype.min, logits), axis=-1
+    )
+    objective = others - tf.reduce_sum(tf.where(true, logits, 0.0), axis=-1)
+    return objective, -tf.nn.softplus(-objective)

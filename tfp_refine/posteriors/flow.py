@@ -1,0 +1,172 @@
+"""Posteriors made of standard normal draws by a chain of bijectors."""
+
+import copy
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from tfp_refine import bijectors
+from tfp_refine import functional
+from tfp_refine.posteriors import covariances
+from tfp_refine.posteriors import evidence_bound
+from tfp_refine.posteriors import posterior as posterior_lib
+from tfp_refine.posteriors import posterior_file
+
+
+class FlowPosterior(evidence_bound.EvidenceBound, posterior_lib.Posterior):
+    """Distribution of weights that a bijector makes of standard normal draws.
+
+    Args:
+        view: `LastLayerView` or `AllLayersView` of the weights.
+        bijector: `tfb.Chain` of bijectors of this package and `Affine`s, in
+            float64.
+        fixed: Values of the view's fixed weights, a list.
+        likelihood: Object of `functional.likelihoods`.
+        prior_precision: 1 / variance of the prior of each weight.
+        link: `Link` of the outputs to class probabilities, or `None`.
+        history: Dict of arrays.
+        diagnostics: Dict of numbers.
+
+    Attributes:
+        bijector: The bijector.
+        fixed: Values of the view's fixed weights.
+        likelihood: The likelihood.
+        prior_precision: That of the prior.
+
+    Reference:
+        - [Kristiadi et al., 2022](https://arxiv.org/abs/2205.10041)
+    """
+
+    def __init__(
+        self,
+        view,
+        bijector,
+        fixed,
+        likelihood,
+        prior_precision,
+        link=None,
+        history=None,
+        diagnostics=None,
+    ):
+        super().__init__(view, link, history, diagnostics)
+        self.bijector, self.fixed = bijector, fixed
+        self.likelihood, self.prior_precision = likelihood, prior_precision
+
+    def _draw(self, num_samples, seed, at_once):
+        rng = np.random.default_rng(seed)
+        size = self.view.size
+        at_once = min(at_once, max(1, posterior_lib.MAX_NUMBERS // size))
+        for begin in range(0, num_samples, at_once):
+            count = min(at_once, num_samples - begin)
+            z = tf.constant(rng.standard_normal((count, size)))
+            yield posterior_lib.Draws(
+                tf.cast(self.bijector.forward(z), self.view.dtype),
+                np.arange(count),
+                self.fixed,
+            )
+
+    def _contents(self):
+        parts, arrays = [], posterior_file.pack(self.fixed)
+        for number, part in enumerate(self.bijector.bijectors):
+            kind, values = _describe(part)
+            parts.append(kind)
+            arrays |= {f"{number}/{k}": v for k, v in values.items()}
+        return {
+            "bijectors": parts,
+            "likelihood": self.likelihood.kind,
+            "noise_scale": getattr(self.likelihood, "noise_scale", 1.0),
+            "prior_precision": self.prior_precision,
+        }, arrays
+
+    @classmethod
+    def _from_contents(cls, view, link, description, arrays):
+        return cls(
+            view,
+            tfp.bijectors.Chain(
+                [
+                    _restore(kind, arrays, f"{number}/")
+                    for number, kind in enumerate(description["bijectors"])
+                ]
+            ),
+            posterior_file.unpack(arrays),
+            functional.likelihoods.of_kind(
+                description["likelihood"],
+                view.num_outputs,
+                description["noise_scale"],
+            ),
+            description["prior_precision"],
+            link,
+        )
+
+
+class Affine(tfp.bijectors.Bijector):
+    """Makes draws of a Gaussian of standard normal ones.
+
+    Args:
+        loc: Mean, `[P]`.
+        covariance: One of `covariances` with as many draws as weights.
+        dtype: Of the draws.
+        name: Name of the bijector.
+
+    Attributes:
+        loc: Mean, tensor `[P]`.
+        covariance: The covariance.
+    """
+
+    def __init__(self, loc, covariance, dtype=tf.float64, name="affine"):
+        parameters = dict(locals())
+        with tf.name_scope(name):
+            # Tensors: a trace captures them, where it would copy arrays.
+            self.loc = tf.cast(loc, dtype)
+            self.covariance = copy.copy(covariance)
+            for key, value in covariance.arrays().items():
+                setattr(self.covariance, key, tf.cast(value, dtype))
+            self._log_det = covariance.log_det
+            super().__init__(
+                forward_min_event_ndims=1,
+                is_constant_jacobian=True,
+                dtype=dtype,
+                parameters=parameters,
+                name=name,
+            )
+
+    def _forward(self, x):
+        return self.loc + self.covariance.deviation(x)
+
+    def _inverse(self, y):
+        return self.covariance.standardize(y - self.loc)
+
+    def _forward_log_det_jacobian(self, x):
+        return tf.constant(self._log_det, x.dtype)
+
+    @classmethod
+    def _parameter_properties(cls, dtype):
+        return {}
+
+
+def _describe(bijector):
+    """Returns the kind of a bijector, a list of names, and its arrays."""
+    if isinstance(bijector, Affine):
+        covariance = bijector.covariance
+        return ["Affine", type(covariance).__name__], {
+            "loc": bijector.loc,
+            **covariance.arrays(),
+        }
+    parameters = bijector.parameters
+    names = type(bijector).parameter_properties(bijector.dtype)
+    return [type(bijector).__name__], {n: parameters[n] for n in names}
+
+
+def _restore(kind, arrays, prefix):
+    """Restores what `_describe` described."""
+    if kind[0] == "Affine":
+        covariance = covariances.from_arrays(kind[1], arrays, prefix)
+        return Affine(arrays[f"{prefix}loc"], covariance)
+    return getattr(bijectors, kind[0])(
+        **{
+            name.removeprefix(prefix): value
+            for name, value in arrays.items()
+            if name.startswith(prefix)
+        }
+    )

@@ -1,0 +1,89 @@
+"""Gaussian posteriors of a vector of weights."""
+
+import numpy as np
+import tensorflow as tf
+
+from tfp_refine.posteriors import covariances
+from tfp_refine.posteriors import posterior as posterior_lib
+from tfp_refine.posteriors import posterior_file
+
+
+class GaussianPosterior(posterior_lib.Posterior):
+    """Gaussian distribution of a vector of weights.
+
+    Args:
+        view: View of the weights.
+        loc: Mean, `[P]`.
+        covariance: One of `covariances`: diagonal, full, Kronecker-factored, or
+            of low rank and a diagonal.
+        fixed: Values of the view's fixed weights, a list.
+        link: `Link` of the outputs to class probabilities, or `None`.
+        history: Dict of arrays.
+        diagnostics: Dict of numbers.
+
+    Attributes:
+        loc: Mean, float array `[P]`.
+        covariance: The covariance.
+        fixed: Values of the view's fixed weights.
+    """
+
+    def __init__(
+        self,
+        view,
+        loc,
+        covariance,
+        fixed,
+        link=None,
+        history=None,
+        diagnostics=None,
+    ):
+        super().__init__(view, link, history, diagnostics)
+        self.loc, self.covariance, self.fixed = loc, covariance, fixed
+
+    @property
+    def scale(self):
+        """Standard deviation of each weight, `[P]`."""
+        return np.sqrt(self.covariance.variances())
+
+    def transform(self, z):
+        """Makes weights of standard normal draws.
+
+        Args:
+            z: Tensor, `[..., R]`.
+
+        Returns:
+            weights: `[..., P]`.
+        """
+        return tf.cast(self.loc, z.dtype) + self.covariance.deviation(z)
+
+    def _draw(self, num_samples, seed, at_once):
+        rng = np.random.default_rng(seed)
+        size = max(self.covariance.num_draws, 1)
+        at_once = min(at_once, max(1, posterior_lib.MAX_NUMBERS // size))
+        for begin in range(0, num_samples, at_once):
+            count = min(at_once, num_samples - begin)
+            yield self._made_of(tf.constant(rng.standard_normal((count, size))))
+
+    def _made_of(self, z):
+        return posterior_lib.Draws(
+            tf.cast(self.transform(z), self.view.dtype),
+            np.arange(z.shape[0]),
+            self.fixed,
+        )
+
+    def _contents(self):
+        return {"covariance": type(self.covariance).__name__}, {
+            "loc": self.loc,
+            **self.covariance.arrays(),
+            **posterior_file.pack(self.fixed),
+        }
+
+    @classmethod
+    def _from_contents(cls, view, link, description, arrays):
+        return cls(
+            view,
+            arrays["loc"],
+            covariances.from_arrays(description["covariance"], arrays),
+            posterior_file.unpack(arrays),
+            link,
+        )

@@ -1,0 +1,605 @@
+"""The protocol of posteriors, written once for all families."""
+
+import abc
+import functools
+import os
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+from typing import ClassVar
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfp_refine import _validation
+from tfp_refine import functional
+from tfp_refine.functional import copying
+from tfp_refine.posteriors import posterior_file
+from tfp_refine.posteriors import summary
+
+# Numbers of weights, or of outputs, that are held at once: 64 MiB of float32.
+MAX_NUMBERS = 2**24
+# Draws computed at once where not all of them are kept.
+_DRAWS_AT_ONCE = 32
+
+
+class Draws(NamedTuple):
+    """Some draws of the weights.
+
+    Attributes:
+        params: Different vectors, `[m, ...]`, m of them.
+        members: The vector of each draw, int array, `[s]`.
+        fixed: Values of the view's fixed weights, a list: those of all vectors,
+            or `[m, ...]` where `stacked`.
+        stacked: Whether each vector has fixed weights of its own.
+    """
+
+    params: Any
+    members: np.ndarray
+    fixed: list
+    stacked: bool = False
+
+
+class Posterior(abc.ABC):
+    """Distribution of one vector of weights of a Keras model.
+
+    All methods of this package return one; all are used alike. A posterior owns
+    copies of all weights: it does not change with the model.
+
+    Attributes:
+        view: View of the model's weights as a vector, whose length is `P`.
+        link: `Link` of the outputs to class probabilities, or `None` if the
+            model is not known to be a classifier.
+        history: Dict of arrays: how the posterior was computed.
+        diagnostics: Dict of numbers: how far it can be trusted.
+    """
+
+    # By name, for files.
+    _families: ClassVar[dict[str, type]] = {}
+    # Closed forms of `predict_proba` besides "mc".
+    _methods: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, view, link=None, history=None, diagnostics=None):
+        self.view = view
+        self.link = link
+        self.history = history if history is not None else {}
+        self.diagnostics = diagnostics if diagnostics is not None else {}
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        cls._families[cls.__name__] = cls
+
+    @property
+    def model(self) -> keras.Model:
+        """The Keras model; only its architecture matters."""
+        return self.view.model
+
+    # What a family says.
+
+    @abc.abstractmethod
+    def _draw(self, num_samples, seed, at_once) -> Iterator[Draws]:
+        """Yields draws of the weights, in order, `num_samples` in all.
+
+        Args:
+            num_samples: `S`.
+            seed: Integer.
+            at_once: Largest number of draws at a time.
+        """
+
+    @abc.abstractmethod
+    def _contents(self) -> tuple[dict, dict]:
+        """Returns what a file holds: a dict for JSON, and a dict of arrays."""
+
+    @classmethod
+    @abc.abstractmethod
+    def _from_contents(cls, view, link, description, arrays) -> "Posterior":
+        """Restores what `_contents` returned, for a view of a model."""
+
+    def _check_ready(self):
+        """Raises a `ValueError` if there is no posterior yet."""
+        return
+
+    # The protocol.
+
+    def predict(
+        self,
+        x: Any,
+        num_samples: int = 100,
+        *,
+        seed: int | None = None,
+        batch_size: int = 1024,
+    ) -> Any:
+        """Draws outputs of the model.
+
+        Args:
+            x: Inputs, `[N, ...]` (or nested), or a finite, batched
+                `tf.data.Dataset` of them.
+            num_samples: `S`, number of draws, in all: draw `s` of an ensemble
+                is of member `s % M`.
+            seed: Integer that fixes the draws; if `None`, a fresh one, which
+                `keras.utils.set_random_seed` fixes.
+            batch_size: Examples computed at a time: `S * batch_size` outputs
+                are held besides the result.
+
+        Returns:
+            draws: What the model returns (means, logits, ...), `numpy` array
+                `[S, N, ...]` (or nested).
+
+        Raises:
+            ValueError: If an argument is invalid.
+        """
+        result = _Collector(x, sample_axis=num_samples)
+        for rows, outputs in self._blocks(x, num_samples, seed, batch_size):
+            result.add(rows, outputs)
+        return result.value()
+
+    def predict_proba(
+        self,
+        x: Any,
+        num_samples: int = 100,
+        *,
+        method: str = "mc",
+        seed: int | None = None,
+        batch_size: int = 1024,
+    ) -> np.ndarray:
+        """Computes class probabilities, averaged over the posterior.
+
+        Args:
+            x: As for `predict`.
+            num_samples: As for `predict`.
+            method: `"mc"`: the average over draws. Laplace approximations have
+                closed forms too: `"probit"`, `"mean_field"`; and
+                `"linearized"`, draws of linearized outputs.
+            seed: As for `predict`.
+            batch_size: As for `predict`.
+
+        Returns:
+            probs: `numpy` array `[N, C]`; `C` is 2 for a single output that is
+                the logit, or probability, of the second class.
+
+        Raises:
+            ValueError: If an argument is invalid, the family does not have the
+                method, or the model is not a classifier.
+        """
+        link = self._check_classifier()
+        _validation.one_of("method", method, ("mc", *self._methods))
+        if method != "mc":
+            return self._predict_proba_by(
+                method, x, num_samples, seed, batch_size
+            )
+        result = _Collector(x)
+        total = None
+        for rows, draws, outputs in self._stream(
+            x, num_samples, seed, batch_size, _DRAWS_AT_ONCE
+        ):
+            part = tf.reduce_sum(link.probabilities(outputs), axis=0)
+            total = part if draws.start == 0 else total + part
+            if draws.stop == num_samples:
+                result.add(rows, total / num_samples)
+        return result.value()
+
+    def summarize(
+        self,
+        x: Any,
+        num_samples: int = 100,
+        *,
+        quantiles: tuple[float, ...] = (0.025, 0.5, 0.975),
+        seed: int | None = None,
+        batch_size: int = 1024,
+    ) -> summary.Summary:
+        """Computes statistics of the predictive distribution.
+
+        Memory: the result, and the draws of `batch_size` examples; without
+        quantiles, a few of these draws, however many there are.
+
+        Args:
+            x: As for `predict`.
+            num_samples: As for `predict`.
+            quantiles: Probabilities in (0, 1), `Q` of them, perhaps none.
+            seed: As for `predict`: statistics are those of the same draws.
+            batch_size: As for `predict`.
+
+        Returns:
+            summary: `Summary` of the outputs; of a classifier also the
+                predictive entropy and the mutual information.
+
+        Raises:
+            ValueError: If an argument is invalid.
+        """
+        quantiles = summary.check_quantiles(quantiles)
+        result = _Collector(x)
+        for rows, block in summary.blocks(
+            self._stream(
+                x,
+                num_samples,
+                seed,
+                batch_size,
+                None if quantiles else _DRAWS_AT_ONCE,
+            ),
+            num_samples,
+            quantiles,
+            self.link,
+        ):
+            result.add(rows, block)
+        return summary.from_blocks(result.value(), quantiles)
+
+    def sample(
+        self, num_samples: int, *, seed: int | None = None
+    ) -> np.ndarray:
+        """Draws weights.
+
+        Args:
+            num_samples: `S`, number of draws.
+            seed: As for `predict`.
+
+        Returns:
+            weights: `numpy` array `[S, P]`, in the order of `view`.
+
+        Raises:
+            ValueError: If an argument is invalid.
+        """
+        _validation.positive_integer("num_samples", num_samples)
+        self._check_ready()
+        seed = functional.seeds.check(seed)
+        return np.concatenate(
+            [
+                self._weights(draws, seed, done)
+                for draws, done in _numbered(
+                    self._draw(num_samples, seed, num_samples)
+                )
+            ]
+        )
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Saves the posterior and its model to one file.
+
+        Training data are not saved. A model that Keras cannot save is left
+        out: it must then be given to `load_posterior`.
+
+        Args:
+            path: File; its usual ending is `.posterior`.
+
+        Raises:
+            ValueError: If there is nothing to save yet, or the file cannot be
+                written.
+        """
+        self._check_ready()
+        posterior_file.write(path, self, *self._contents())
+
+    def export(
+        self,
+        path: str | os.PathLike,
+        num_samples: int = 100,
+        *,
+        seed: int | None = None,
+        input_signature: Any = None,
+    ) -> None:
+        """Exports draws of the outputs as a SavedModel.
+
+        It needs neither this package nor Keras: for
+        `served = tf.saved_model.load(path)`, `served.serve(x)` are draws
+        `[S, B, ...]` (or nested). Weights of Gaussian, flow and sample
+        posteriors are drawn once, now; layers that draw do so in each call.
+
+        Args:
+            path: Folder.
+            num_samples: `S`, as for `predict`.
+            seed: Integer for the draws of `predict` (for one block of
+                examples), the same in each call; fresh ones if `None`.
+            input_signature: `tf.TensorSpec` of the inputs (or nested), for
+                subclassed models.
+
+        Raises:
+            ValueError: If an argument is invalid, or the folder cannot be
+                written.
+        """
+        if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+            raise ValueError(
+                f"`path` must be a folder. Received: path={path!r}"
+            )
+        num_samples = _validation.positive_integer("num_samples", num_samples)
+        self._check_ready()
+        specs = input_signature or copying.find_input_specs(self.model)
+        if specs is None:
+            raise ValueError(
+                f"The model '{self.model.name}' is subclassed, and its inputs "
+                "are unknown: give `input_signature`, a tf.TensorSpec."
+            )
+        fresh = seed is None
+        seed = functional.seeds.check(seed)
+        draws = _together([*self._draw(num_samples, seed, num_samples)])
+        params, fixed = tf.nest.map_structure(
+            lambda value: tf.Variable(value, trainable=False),
+            (draws.params, list(draws.fixed)),
+        )
+        keys = _keys(seed, num_samples)
+        members = tf.constant(draws.members, tf.int32)
+
+        def serve(x):
+            values = tf.nest.map_structure(tf.convert_to_tensor, fixed)
+            shared = self.view.shared(x, values)
+            return _outputs(
+                self.view,
+                shared,
+                tf.nest.map_structure(tf.convert_to_tensor, params),
+                values,
+                members,
+                functional.seeds.fresh_keys(num_samples) if fresh else keys,
+                tf.constant(0, tf.int64),
+                draws.stacked,
+            )
+
+        archive = keras.export.ExportArchive()
+        for layer in self.model._flatten_layers():
+            if hasattr(layer, "adapt"):  # its tables are not variables
+                archive.track(layer)
+        archive.add_endpoint("serve", serve, input_signature=[specs])
+        try:
+            pathlib.Path(path).mkdir(parents=True, exist_ok=True)
+            archive.write_out(str(path), verbose=False)
+        except (OSError, tf.errors.OpError) as error:
+            raise ValueError(
+                "`path` must be a folder that can be written. "
+                f"Received: path={str(path)!r} ({error})"
+            ) from error
+
+    # Shared by families.
+
+    def _weights(self, draws, seed, first):
+        """Returns the vectors of draws, `[s, P]`."""
+        del seed, first
+        return np.asarray(draws.params)[draws.members]
+
+    def _predict_proba_by(self, method, x, num_samples, seed, batch_size):
+        raise NotImplementedError(
+            f"{type(self).__name__} must implement the method '{method}'"
+        )
+
+    def _check_classifier(self):
+        self._check_ready()
+        if self.link is None:
+            raise ValueError(
+                f"`predict_proba` needs a classifier. The model "
+                f"'{self.model.name}' is not known to be one: compile it with "
+                "a crossentropy, or use `predict` for a regression."
+            )
+        return self.link
+
+    def _blocks(self, x, num_samples, seed, batch_size):
+        """Yields `(rows, outputs [S, B, ...])`, all draws together."""
+        parts = []
+        for rows, draws, outputs in self._stream(
+            x, num_samples, seed, batch_size
+        ):
+            parts.append(keras.tree.map_structure(lambda v: v.numpy(), outputs))
+            if draws.stop == num_samples:
+                yield (
+                    rows,
+                    parts[0]
+                    if len(parts) == 1
+                    else keras.tree.map_structure(
+                        lambda *leaves: np.concatenate(leaves), *parts
+                    ),
+                )
+                parts = []
+
+    def _stream(self, x, num_samples, seed, batch_size, at_once=None):
+        """Yields outputs, block by block of rows, and of draws inside.
+
+        Args:
+            x: As for `predict`.
+            num_samples: `S`.
+            seed: As for `predict`.
+            batch_size: As for `predict`.
+            at_once: Draws computed at a time; all that memory allows if `None`.
+
+        Yields:
+            rows: Slice of the examples.
+            draws: Slice of the draws.
+            outputs: Tensors `[s, B, ...]` (or nested).
+        """
+        _validation.positive_integer("num_samples", num_samples)
+        _validation.positive_integer("batch_size", batch_size)
+        self._check_ready()
+        seed = functional.seeds.check(seed)
+        at_once = min(num_samples, at_once or num_samples)
+        keys = _keys(seed, num_samples)
+        view, kept = self.view, None
+        blocks = functional.data.blocks(x, batch_size)
+        for number, (rows, block) in enumerate(blocks):
+            functional.data.check_fits(view.model, block)
+            shared = None
+            chunks = [] if kept is None else kept
+            # The same for each block: kept if there is a single part.
+            for draws, first in (
+                _numbered(self._draw(num_samples, seed, at_once))
+                if kept is None
+                else kept
+            ):
+                if kept is None and draws.params is not None:
+                    chunks.append((draws, first))
+                if shared is None:
+                    shared = self._shared(block, draws)
+                for begin in range(0, len(draws.members), at_once):
+                    members = draws.members[begin : begin + at_once]
+                    part = slice(first + begin, first + begin + len(members))
+                    program = view.compiled(
+                        f"draws {draws.stacked}",
+                        functools.partial(
+                            _outputs, view, stacked=draws.stacked
+                        ),
+                        shared,
+                        (True, True, draws.stacked, True, True, False),
+                    )
+                    yield (
+                        rows,
+                        part,
+                        program(
+                            shared,
+                            draws.params,
+                            list(draws.fixed),
+                            tf.constant(members, tf.int32),
+                            keys[part],
+                            tf.constant(number, tf.int64),
+                        ),
+                    )
+            if len(chunks) == 1:
+                kept = chunks
+
+    def _shared(self, block, draws):
+        """Computes what all draws share, for a block of inputs."""
+        view = self.view
+        if type(view).shared is functional.WeightView.shared:
+            return block
+        shared = view.compiled("shared", view.shared, block, (True, False))(
+            block, list(draws.fixed)
+        )
+        view.check_features(shared.numpy())
+        return shared
+
+
+def load_posterior(
+    path: str | os.PathLike,
+    model: keras.Model | None = None,
+    *,
+    custom_objects: dict[str, Any] | None = None,
+) -> Posterior:
+    """Loads a posterior that `save` saved.
+
+    Args:
+        path: File.
+        model: The model of the posterior, with the weights that it had; if
+            `None`, the one in the file.
+        custom_objects: Classes of yours that the model in the file needs and
+            that are not registered with Keras, by name.
+
+    Returns:
+        posterior: `Posterior` of the family that was saved.
+
+    Raises:
+        ValueError: If the file cannot be read, or `model` differs from the one
+            that was saved.
+    """
+    return posterior_file.read(path, model, Posterior._families, custom_objects)
+
+
+class _Collector:
+    """Puts blocks of rows together.
+
+    Args:
+        x: The inputs: where their number is known, memory is taken once.
+        sample_axis: `S` if results are `[S, B, ...]`; else they are `[B, ...]`.
+    """
+
+    def __init__(self, x, sample_axis=None):
+        self._count = None
+        if not isinstance(x, tf.data.Dataset):
+            leaves = keras.tree.flatten(x)
+            shape = np.shape(leaves[0]) if leaves else ()
+            self._count = shape[0] if shape else None
+        self._axis = 0 if sample_axis is None else 1
+        self._result = None
+        self._blocks = []
+
+    def add(self, rows, block):
+        block = keras.tree.map_structure(np.asarray, block)
+        if self._count is None:
+            self._blocks.append(block)
+            return
+        if rows == slice(0, self._count):
+            self._result = block
+            return
+        if self._result is None:
+            self._result = keras.tree.map_structure(self._empty, block)
+        where = (slice(None),) * self._axis + (rows,)
+        for target, leaf in zip(
+            keras.tree.flatten(self._result),
+            keras.tree.flatten(block),
+            strict=True,
+        ):
+            target[where] = leaf
+
+    def value(self):
+        if self._count is not None:
+            return self._result
+        return keras.tree.map_structure(
+            lambda *leaves: np.concatenate(leaves, self._axis), *self._blocks
+        )
+
+    def _empty(self, leaf):
+        shape = list(leaf.shape)
+        shape[self._axis] = self._count
+        return np.empty(shape, leaf.dtype)
+
+
+def _outputs(view, shared, params, fixed, members, keys, index, stacked):
+    """Computes outputs of draws in a trace, `[s, B, ...]`."""
+
+    def one(member, key):
+        own = [value[member] for value in fixed] if stacked else fixed
+        return view.draws(shared, params[member], own, key, index)
+
+    def mapped(members, keys):
+        # Only for its structure: what is not returned is not computed.
+        like = one(members[0], keys[0])
+        return tf.map_fn(
+            lambda pair: one(*pair),
+            (members, keys),
+            fn_output_signature=keras.tree.map_structure(
+                lambda leaf: tf.TensorSpec(leaf.shape, leaf.dtype), like
+            ),
+            parallel_iterations=os.cpu_count(),
+        )
+
+    if not isinstance(view, functional.LastLayerView) and view.is_random:
+        return mapped(members, keys)
+    # Vectors alone decide: each is computed once, however often drawn.
+    number = tf.shape(params)[0]
+    if isinstance(view, functional.LastLayerView):
+        outputs = view.draws(shared, params, fixed, 0, 0)
+    else:
+        outputs = mapped(tf.range(number), tf.zeros([number], tf.int64))
+    return keras.tree.map_structure(
+        lambda leaf: tf.gather(leaf, members), outputs
+    )
+
+
+def _keys(seed, num_samples):
+    """Returns the keys of the draws' random streams, int64, `[S]`."""
+    return tf.constant(
+        [functional.seeds.key(seed, sample) for sample in range(num_samples)],
+        tf.int64,
+    )
+
+
+def _together(parts):
+    """Puts parts of draws together."""
+    if len(parts) == 1:
+        return parts[0]
+    begins = np.cumsum([0, *(len(part.params) for part in parts)])
+    fixed = parts[0].fixed
+    if parts[0].stacked:
+        fixed = [
+            np.concatenate(values)
+            for values in zip(*(part.fixed for part in parts), strict=True)
+        ]
+    return parts[0]._replace(
+        params=np.concatenate([part.params for part in parts]),
+        members=np.concatenate(
+            [
+                np.asarray(part.members) + begin
+                for part, begin in zip(parts, begins[:-1], strict=True)
+            ]
+        ),
+        fixed=fixed,
+    )
+
+
+def _numbered(parts):
+    """Yields parts of draws, with the number of their first."""
+    first = 0
+    for draws in parts:
+        yield draws, first
+        first += len(draws.members)

@@ -1,0 +1,82 @@
+"""Posteriors that are known by samples."""
+
+import numpy as np
+
+from tfp_refine.posteriors import posterior as posterior_lib
+from tfp_refine.posteriors import posterior_file
+
+
+class SamplePosterior(posterior_lib.Posterior):
+    """Samples of a posterior, in the order of the chains that drew them.
+
+    Draws are taken without replacement until all samples have been drawn, then
+    again.
+
+    Args:
+        view: View of the weights.
+        samples: Weights, `[T, P]`, or `[T, chains, P]`.
+        fixed: Values of the view's fixed weights, a list; `[T, ...]` each if
+            `stacked`.
+        link: `Link` of the outputs to class probabilities, or `None`.
+        history: Dict of arrays.
+        diagnostics: Dict of numbers.
+        stacked: Whether each sample has fixed weights of its own.
+
+    Attributes:
+        samples: Weights, array `[T, P]` or `[T, chains, P]`.
+        fixed: Values of the fixed weights.
+    """
+
+    def __init__(
+        self,
+        view,
+        samples,
+        fixed,
+        link=None,
+        history=None,
+        diagnostics=None,
+        stacked=False,
+    ):
+        super().__init__(view, link, history, diagnostics)
+        self.samples = np.asarray(samples)
+        self.fixed = fixed
+        self._stacked = stacked
+
+    def _draw(self, num_samples, seed, at_once):
+        rng = np.random.default_rng(seed)
+        flat = self.samples.reshape(-1, self.samples.shape[-1])
+        rounds = -(-num_samples // len(flat))
+        order = np.concatenate(
+            [rng.permutation(len(flat)) for _ in range(rounds)]
+        )[:num_samples]
+        size = max(1, posterior_lib.MAX_NUMBERS // flat.shape[-1])
+        at_once = min(at_once, size)
+        dtype = self.view.dtype.as_numpy_dtype
+        for begin in range(0, num_samples, at_once):
+            chosen, members = np.unique(
+                order[begin : begin + at_once], return_inverse=True
+            )
+            fixed = self.fixed
+            if self._stacked:
+                fixed = [np.asarray(value)[chosen] for value in fixed]
+            yield posterior_lib.Draws(
+                flat[chosen].astype(dtype), members, fixed, self._stacked
+            )
+
+    def _contents(self):
+        prefix = "own" if self._stacked else "fixed"
+        return {"stacked": self._stacked}, {
+            "samples": self.samples,
+            **posterior_file.pack(self.fixed, prefix),
+        }
+
+    @classmethod
+    def _from_contents(cls, view, link, description, arrays):
+        stacked = description["stacked"]
+        return cls(
+            view,
+            arrays["samples"],
+            posterior_file.unpack(arrays, "own" if stacked else "fixed"),
+            link,
+            stacked=stacked,
+        )

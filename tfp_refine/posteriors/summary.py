@@ -1,0 +1,194 @@
+"""Statistics of predictive distributions, from a stream of draws."""
+
+import dataclasses
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfp_refine import _validation
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """Statistics of draws of a model's outputs.
+
+    Attributes:
+        mean: Of the outputs, float32 array `[N, ...]` (or nested).
+        std: Standard deviation over draws (divided by `S`), likewise.
+        quantiles: `[Q, N, ...]` (or nested), or `None` if none were asked for.
+        entropy: Predictive entropy of classes, `H[mean_s p_s]`, nats, `[N]`;
+            `None` if the model is not a classifier.
+        mutual_information: Of classes and weights, `H[mean_s p_s] -
+            mean_s H[p_s]`, nats, `[N]`, likewise.
+    """
+
+    mean: Any
+    std: Any
+    quantiles: Any = None
+    entropy: np.ndarray | None = None
+    mutual_information: np.ndarray | None = None
+
+
+def check_quantiles(quantiles):
+    """Checks probabilities of quantiles.
+
+    Args:
+        quantiles: Sequence of numbers in (0, 1), or `None` for none.
+
+    Returns:
+        quantiles: Tuple of floats.
+
+    Raises:
+        ValueError: If one is not in (0, 1).
+    """
+    try:
+        values = tuple(() if quantiles is None else quantiles)
+    except TypeError:
+        values = (quantiles,)
+    return tuple(
+        _validation.proportion("quantiles", value, one=False)
+        for value in values
+    )
+
+
+def blocks(stream, num_samples, quantiles, link):
+    """Computes statistics of each block of rows.
+
+    Args:
+        stream: As `Posterior._stream` yields it.
+        num_samples: `S`.
+        quantiles: Tuple of floats.
+        link: `Link`, or `None`.
+
+    Yields:
+        rows: Slice of the examples.
+        block: Dict of arrays `[B, ...]` (or nested); quantiles are
+            `[B, Q, ...]`.
+    """
+    for rows, draws, outputs in stream:
+        if draws.start == 0:
+            moments = [_Moments() for _ in keras.tree.flatten(outputs)]
+            kept, classes = [], _Classes(link)
+        for leaf_moments, leaf in zip(
+            moments, keras.tree.flatten(outputs), strict=True
+        ):
+            leaf_moments.add(leaf.numpy())
+        if quantiles:
+            kept.append(outputs)
+        classes.add(outputs)
+        if draws.stop < num_samples:
+            continue
+
+        def nested(leaves, like=outputs):
+            return keras.tree.pack_sequence_as(like, leaves)
+
+        block = {
+            "mean": nested([m.mean.astype(np.float32) for m in moments]),
+            "std": nested([m.std() for m in moments]),
+            **classes.information(num_samples),
+        }
+        if quantiles:
+            block["quantiles"] = keras.tree.map_structure(
+                lambda *leaves: _quantiles(leaves, quantiles), *kept
+            )
+        yield rows, block
+
+
+def from_blocks(result, quantiles):
+    """Makes a `Summary` of the statistics of all rows.
+
+    Args:
+        result: Dict of arrays `[N, ...]` (or nested).
+        quantiles: Tuple of floats.
+
+    Returns:
+        summary: `Summary`.
+    """
+    if quantiles:
+        result["quantiles"] = keras.tree.map_structure(
+            lambda leaf: np.moveaxis(leaf, 1, 0), result["quantiles"]
+        )
+    return Summary(**result)
+
+
+class _Moments:
+    """Running mean and sum of squared deviations, in float64.
+
+    Reference:
+        - [Chan et al., 1983](https://doi.org/10.1080/00031305.1983.10483115)
+    """
+
+    def __init__(self):
+        self._count, self.mean, self._squares = 0, 0.0, 0.0
+
+    def add(self, draws):
+        """Adds draws, `[s, B, ...]`."""
+        count = len(draws)
+        mean = np.mean(draws, axis=0, dtype=np.float64)
+        squares = np.sum(np.square(draws - mean), axis=0, dtype=np.float64)
+        total = self._count + count
+        shift = mean - self.mean
+        self._squares = (
+            self._squares
+            + squares
+            + np.square(shift) * (self._count * count / total)
+        )
+        self.mean = self.mean + shift * (count / total)
+        self._count = total
+
+    def std(self):
+        """Returns the standard deviation, float32, `[B, ...]`."""
+        return np.sqrt(self._squares / self._count).astype(np.float32)
+
+
+class _Classes:
+    """Running sums of probabilities and of their entropies."""
+
+    def __init__(self, link):
+        self._link = link
+        self._probs = self._entropies = 0.0
+
+    def add(self, outputs):
+        """Adds draws of outputs, `[s, B, C]`."""
+        if self._link is None:
+            return
+        probs = tf.cast(self._link.probabilities(outputs), tf.float64)
+        if self._link.function == "sigmoid" and outputs.shape[-1] > 1:
+            probs = tf.stack([probs, 1.0 - probs], axis=-1)  # of each label
+        self._probs += tf.reduce_sum(probs, axis=0)
+        self._entropies += tf.reduce_sum(_entropy(probs), axis=0)
+
+    def information(self, num_samples):
+        """Returns the entropy and the mutual information, `[B]`."""
+        if self._link is None:
+            return {}
+        entropy = _entropy(self._probs / num_samples)
+        expected = self._entropies / num_samples
+        # Rounding below 0 is clipped.
+        information = tf.maximum(entropy - expected, 0.0)
+        return {
+            "entropy": entropy.numpy(),
+            "mutual_information": information.numpy(),
+        }
+
+
+def _entropy(probs):
+    return -tf.reduce_sum(tf.math.xlogy(probs, probs), axis=-1)
+
+
+def _quantiles(parts, quantiles):
+    """Computes quantiles over draws, `[B, Q, ...]`.
+
+    As `np.quantile`, which takes five times as long: one sort serves all.
+    """
+    draws = np.sort(np.concatenate([part.numpy() for part in parts]), axis=0)
+    positions = np.asarray(quantiles) * (len(draws) - 1)
+    below = np.floor(positions).astype(int)
+    above = np.minimum(below + 1, len(draws) - 1)
+    found = [
+        draws[low] + (draws[high] - draws[low]) * np.float32(part)
+        for low, high, part in zip(below, above, positions - below, strict=True)
+    ]
+    return np.stack(found, axis=1).astype(np.float32)

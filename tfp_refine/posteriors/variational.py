@@ -1,0 +1,108 @@
+"""The posterior of a model with variational layers."""
+
+import weakref
+
+import keras
+import numpy as np
+
+from tfp_refine import functional
+from tfp_refine.functional import objective
+from tfp_refine.posteriors import posterior as posterior_lib
+from tfp_refine.posteriors import posterior_file
+
+# Views, with their compiled programs, for as long as the model lives.
+_VIEWS = weakref.WeakKeyDictionary()
+
+
+class VariationalPosterior(posterior_lib.Posterior):
+    """Posterior that the variational layers of a model hold.
+
+    Made by `tfp_refine.posterior`. Unlike other posteriors it follows the
+    model: its draws are of the weights that the model has at the call. Each
+    draw of `predict` has randomness of its own; what it shares among examples
+    depends on the layers: with `DenseReparameterization` one draw of the
+    weights for each `batch_size` of them, with local reparameterization and
+    Flipout less.
+
+    `sample` draws the variational weights, each flattened, in the order of the
+    layers; deterministic weights are left out.
+
+    Args:
+        model: The model.
+        view: `WeightView` of it with `select="none"`.
+        link: `Link` of the outputs, or `None`.
+    """
+
+    def __init__(self, model, view, link=None):
+        super().__init__(view, link)
+        self._model = model
+
+    @property
+    def model(self) -> keras.Model:
+        """The model, whose weights are those of the posterior."""
+        return self._model
+
+    def _draw(self, num_samples, seed, at_once):
+        del seed, at_once
+        yield posterior_lib.Draws(
+            np.zeros([1, 0], np.float32),
+            np.zeros(num_samples, np.int32),
+            self.view.fixed(),
+        )
+
+    def _weights(self, draws, seed, first):
+        key = functional.seeds.key(seed) % 2**31
+        generator = keras.random.SeedGenerator(key)
+        weights = functional.variational_weights(self.model)
+        return np.stack(
+            [
+                np.concatenate(
+                    [
+                        np.ravel(weight.sample(generator, weight.loc.dtype))
+                        for weight in weights
+                    ]
+                )
+                for _ in range(len(draws.members))
+            ]
+        )
+
+    def _contents(self):
+        return {}, posterior_file.pack(self.view.fixed())
+
+    @classmethod
+    def _from_contents(cls, view, link, description, arrays):
+        del description, arrays  # the model in the file has these weights
+        return cls(view.model, view, link)
+
+
+def posterior(
+    model: keras.Model, *, loss=None, sample: bool = True
+) -> posterior_lib.Posterior:
+    """Returns the posterior of a model with variational layers.
+
+    A model without them has the posterior of its noise, such as that of
+    `MCDropout`; of a deterministic one all draws are equal.
+
+    Args:
+        model: Built `keras.Model`.
+        loss: The loss that it is trained with, which says whether it is a
+            classifier; the one that it was compiled with if `None`.
+        sample: If `False`, layers use their posterior means.
+
+    Returns:
+        posterior: `VariationalPosterior`.
+
+    Raises:
+        ValueError: If it is not a built model.
+    """
+    functional.data.check_model(model)
+    views = _VIEWS.setdefault(model, {})
+    sample = bool(sample)
+    if sample not in views:
+        # A proxy, lest the dictionary's value keep its key alive.
+        views[sample] = functional.WeightView(
+            weakref.proxy(model), "none", sample=sample
+        )
+    return VariationalPosterior(
+        model, views[sample], objective.find_link(model, loss)
+    )

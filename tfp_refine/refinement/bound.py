@@ -1,0 +1,108 @@
+"""The bound of each member, estimated in a compiled program."""
+
+import math
+
+import keras
+import tensorflow as tf
+
+from tfp_refine import functional
+from tfp_refine.functional import members
+from tfp_refine.refinement import member
+
+# Rows that are computed at a time, fewer of inputs with many numbers.
+_BLOCK = 2048
+_BLOCK_SIZE = 2**21
+
+
+def evaluator(objective, vectorized=False):
+    """Compiles the bound of each member, but for its cost.
+
+    Args:
+        objective: `RefinementObjective`.
+        vectorized: As for `members.map_members`.
+
+    Returns:
+        program: `Program` of: a stacked `MemberState`; the keys of the members'
+            random streams `[M]`, which fix the draws; indices of the training
+            examples to use `[n]`, int32; the number of weight draws, int64; the
+            objective's `fixed` and `data`. It returns the log likelihood of all
+            `N` examples, expected under the posterior, and the KL divergence of
+            the posterior from its conditional prior, both nats, float64, `[M]`.
+    """
+
+    def trace(state, keys, rows, num_samples, fixed, data):
+        def one(arguments):
+            state, key = arguments
+            log_likelihood = expected_log_likelihood(
+                objective, state.params, fixed, data, rows, key, num_samples
+            )
+            kl = member.kl_divergence(
+                tf.cast(state.params, tf.float64),
+                tf.cast(state.prior_loc, tf.float64),
+                tf.cast(state.prior_scale, tf.float64),
+            )
+            return log_likelihood, kl
+
+        return members.map_members(
+            one, (state, keys), (state.cost, state.cost), vectorized
+        )
+
+    return functional.Program(
+        trace, varying=(True, True, True, False, False, False)
+    )
+
+
+def expected_log_likelihood(
+    objective, params, fixed, data, rows, key, num_samples
+):
+    """Estimates the expected log likelihood, in a trace.
+
+    Args:
+        objective: `Objective`.
+        params: As for its `nll`.
+        fixed: As for its `nll`.
+        data: Its data.
+        rows: Indices of the training examples to use, `[n]`, int32.
+        key: Key of the random stream, int64, a scalar.
+        num_samples: Weight draws, int64, a scalar.
+
+    Returns:
+        log_likelihood: Of all `N` examples, nats, float64, a scalar.
+    """
+    num_rows = tf.shape(rows, tf.int64)[0]
+    size = block_rows(data[0])
+    blocks = (num_rows + size - 1) // size
+
+    def body(index, total):
+        first = (index % blocks) * size
+        block = rows[first : first + size]
+        x, y = keras.tree.map_structure(
+            lambda value: tf.gather(value, block), data
+        )
+        nll = objective.nll(x, y, params, fixed, key, index)
+        nll = tf.cast(nll, tf.float64)
+        if nll.shape.rank == 0:  # a mean over the block
+            nll = nll * tf.cast(tf.shape(block)[0], tf.float64)
+        return index + 1, total - tf.reduce_sum(nll)
+
+    _, total = tf.while_loop(
+        lambda index, total: index < num_samples * blocks,
+        body,
+        (tf.constant(0, tf.int64), tf.zeros([], tf.float64)),
+        parallel_iterations=1,
+    )
+    per_example = total / tf.cast(num_samples * num_rows, tf.float64)
+    return objective.num_examples * per_example
+
+
+def block_rows(x):
+    """Returns how many rows of inputs are computed at a time.
+
+    Args:
+        x: Inputs, `[N, ...]` (or nested).
+
+    Returns:
+        rows: Integer, at least 1.
+    """
+    numbers = sum(math.prod(leaf.shape[1:]) for leaf in keras.tree.flatten(x))
+    return max(1, min(_BLOCK, _BLOCK_SIZE // max(1, numbers)))

@@ -1,0 +1,243 @@
+"""The loop over auxiliary variables."""
+
+import time
+
+import numpy as np
+
+from tfp_refine.functional import members
+from tfp_refine.functional import seeds
+from tfp_refine.refinement import engine as engine_lib
+from tfp_refine.refinement import member as member_lib
+
+# Random streams: each with a number of its own below the seed.
+_INITIAL, _AUXILIARY, _STEPS, _SELECTION, _STAIRCASE, _FINAL, _ROWS = range(7)
+
+# Reports (and chances to save) for each auxiliary variable.
+_REPORTS = 10
+# Members whose bounds are evaluated between two chances to save, by a worker.
+_EVALUATED_TOGETHER = 4
+
+
+class Loop:
+    """Advances a refinement to its end, and saves it.
+
+    Args:
+        engine: `Engine`.
+        settings: `Settings`.
+        num_examples: `N`.
+        state: `RefinementState` to continue from; it is changed.
+        checkpoint: `Checkpoint`, or `None`.
+        report: Function of `(steps_done, elbo)`, called now and then.
+        clock: Function that returns seconds.
+
+    Attributes:
+        state: `RefinementState`.
+        save_every: Least seconds between two saves within one auxiliary
+            variable.
+        save_ratio: The same, as a multiple of what the last save took.
+    """
+
+    save_every = 10.0
+    save_ratio = 20.0
+
+    def __init__(
+        self,
+        engine,
+        settings,
+        num_examples,
+        state,
+        checkpoint,
+        report,
+        clock=time.monotonic,
+    ):
+        self.state = state
+        self._engine = engine
+        self._settings = settings
+        self._num_examples = num_examples
+        self._checkpoint = checkpoint
+        self._report = report
+        self._clock = clock
+        self._saved_at = clock()
+        self._save_seconds = 0.0
+
+    def finish(self):
+        """Does all that is left."""
+        state, settings = self.state, self._settings
+        if state.auxiliary == 0 and state.step == 0:
+            self._evaluate(_INITIAL, state.elbo_init)
+        while state.auxiliary < len(settings.variance_ratios):
+            if state.step == 0 and not np.any(state.ahead):
+                self._condition()
+            while state.step < settings.steps:
+                self._optimize()
+            self._select()
+            state.auxiliary += 1
+            state.step = 0
+            self._save()
+        self._evaluate(_FINAL, state.elbo_final)
+
+    def _evaluate(self, purpose, elbo):
+        """Fills in bounds from all examples, a few members at a time.
+
+        Args:
+            purpose: Random stream.
+            elbo: Bounds, `[M]`; NaN where one is missing, and where a member
+                failed.
+        """
+        everything = np.arange(self._num_examples)
+        missing = np.flatnonzero(np.isnan(elbo) & ~np.array(self._failed()))
+        size = _EVALUATED_TOGETHER * self._engine.num_workers
+        for first in range(0, len(missing), size):
+            part = missing[first : first + size]
+            elbo[part] = self._elbo(purpose, everything, part=part)
+            self._save_now_and_then()
+
+    def _condition(self):
+        state, k = self.state, self.state.auxiliary
+        state.members = self._engine.condition(
+            state.members,
+            self._settings.variance_ratios[k],
+            self._keys(_AUXILIARY, k),
+        )
+        state.start = state.members.params
+        state.moments = engine_lib.zero_moments(state.start)
+
+    def _optimize(self):
+        state, settings = self.state, self._settings
+        k, begin = state.auxiliary, state.step
+        end = min(begin + -(-settings.steps // _REPORTS), settings.steps)
+        behind = np.flatnonzero(~state.ahead)
+        results = self._engine.run(
+            _rows_of(state.members, behind),
+            _rows_of(state.moments, behind),
+            np.array(self._keys(_STEPS, k))[behind],
+            settings.learning_rates()[k],
+            begin,
+            end,
+        )
+        for result in results:
+            batch, behind = np.split(behind, [len(result.loss)])
+            self._advance(batch, result)
+            if len(behind):
+                self._save_now_and_then()
+        state.step = end
+        state.ahead[:] = False
+        elbo = -self._num_examples * state.loss - np.asarray(state.members.cost)
+        elbo[self._failed()] = np.nan
+        done = k * settings.steps + end
+        state.trace_step.append(done)
+        state.trace_elbo.append(elbo)
+        if not np.all(np.isnan(elbo)):
+            self._report(done, float(np.nanmean(elbo)))
+        self._save_now_and_then()
+
+    def _advance(self, indices, result):
+        """Takes over the trained values of some members."""
+        state = self.state
+        trained = result.state
+        state.members = state.members._replace(
+            params=members.replace(
+                state.members.params, indices, trained.params
+            )
+        )
+        state.moments = tuple(
+            members.replace(all_of_it, indices, values)
+            for all_of_it, values in zip(
+                state.moments, trained.slots, strict=True
+            )
+        )
+        prior = _rows_of(state.members, indices)
+        kl = member_lib.kl_divergence(
+            trained.params, prior.prior_loc, prior.prior_scale
+        )
+        state.loss[indices] = (
+            result.loss.numpy() + kl.numpy() / self._num_examples
+        )
+        state.ahead[indices] = True
+        for index, step in zip(
+            indices, result.failed_step.numpy(), strict=True
+        ):
+            if step >= 0:
+                self._fail(index, f"its loss was not finite at step {step}")
+
+    def _select(self):
+        """Keeps the better of the posteriors before and after optimization."""
+        state, k = self.state, self.state.auxiliary
+        optimized = state.members
+        before = optimized._replace(params=state.start)
+        rows = self._rows()
+        # The same draws for both, so that only the posteriors differ.
+        elbo_before = self._elbo(_SELECTION, rows, before)
+        elbo_after = self._elbo(_SELECTION, rows, optimized)
+        for index in np.flatnonzero(~np.isfinite(elbo_after)):
+            self._fail(index, "its bound was not finite after optimization")
+        keep = np.full(len(elbo_after), True)
+        if self._settings.keep_better:
+            keep = elbo_after >= elbo_before
+        params = np.where(
+            keep[:, np.newaxis, np.newaxis], optimized.params, before.params
+        )
+        state.members = optimized._replace(params=params)
+        staircase = state.staircase
+        staircase["elbo_conditioned"][:, k] = elbo_before
+        staircase["elbo_aux"][:, k] = self._elbo(_STAIRCASE, rows)
+        staircase["cost"][:, k] = np.asarray(state.members.cost)
+        staircase["kept"][:, k] = keep
+
+    def _elbo(self, purpose, rows, state=None, part=None):
+        """Estimates bounds, `[M]`, or those of the members in `part`."""
+        state = self.state.members if state is None else state
+        keys = np.array(self._keys(purpose, self.state.auxiliary))
+        failed = np.array(self._failed())
+        if part is not None:
+            state = _rows_of(state, part)
+            keys, failed = keys[part], failed[part]
+        log_likelihood, kl = self._engine.evaluate(state, keys, rows)
+        elbo = (log_likelihood - kl - state.cost).numpy()
+        elbo[failed] = np.nan
+        return elbo
+
+    def _rows(self):
+        """Picks the training examples of the evaluations on the way."""
+        size = self._settings.max_eval_examples
+        if size >= self._num_examples:
+            return np.arange(self._num_examples)
+        key = seeds.key(self._settings.seed, _ROWS)
+        return np.random.default_rng(key).permutation(self._num_examples)[:size]
+
+    def _keys(self, purpose, auxiliary):
+        settings = self._settings
+        return [
+            seeds.key(settings.seed, purpose, member, auxiliary)
+            for member in settings.members
+        ]
+
+    def _fail(self, index, reason):
+        member = self._settings.members[index]
+        self.state.failures.setdefault(
+            member, f"{reason} (auxiliary variable {self.state.auxiliary})"
+        )
+
+    def _failed(self):
+        failures = self.state.failures
+        return [member in failures for member in self._settings.members]
+
+    def _save_now_and_then(self):
+        pause = max(self.save_every, self.save_ratio * self._save_seconds)
+        if self._clock() - self._saved_at > pause:
+            self._save()
+
+    def _save(self):
+        begin = self._clock()
+        if self._checkpoint is not None:
+            self._checkpoint.save(self.state.to_arrays())
+        self._saved_at = self._clock()
+        self._save_seconds = self._saved_at - begin
+
+
+def _rows_of(stacked, rows):
+    """Returns a tuple of arrays `[M, ...]` for some members."""
+    if len(rows) == len(stacked[0]):
+        return stacked
+    chosen = [np.asarray(leaf)[rows] for leaf in stacked]
+    return stacked._make(chosen) if hasattr(stacked, "_make") else (*chosen,)
