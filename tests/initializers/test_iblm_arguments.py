@@ -45,7 +45,7 @@ def test_modes_have_the_documented_defaults(mode):
     assert {name: getattr(made, name) for name in DEFAULTS[mode]} == DEFAULTS[
         mode
     ]
-    assert made.divergence == "q||p"
+    assert made.divergence == "reverse"
     assert made.concentration == 0.01
     assert made.task is None
     assert made.prior_variance is None
@@ -76,7 +76,7 @@ def test_each_default_of_a_mode_can_be_overridden(mode, name):
     [
         ("mode", "best", "`mode` must be one of 'paper', 'recommended'"),
         ("task", "ranking", "`task` must be one of 'classification'"),
-        ("divergence", "kl", r"`divergence` must be one of 'q\|\|p'"),
+        ("divergence", "kl", r"`divergence` must be one of 'reverse'"),
         ("batch_size", 1, "`batch_size` must be 2 at least.*=1"),
         ("batch_size", 2.5, "`batch_size` must be"),
         ("output_batch_size", 1, "`output_batch_size` must be 2 at least"),

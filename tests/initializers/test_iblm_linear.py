@@ -63,7 +63,7 @@ def test_a_linear_model_gets_the_means_of_its_posterior(units, num, rng):
 def test_the_other_divergence_gives_the_variances_of_the_marginals(num, rng):
     x, y = draw(rng, num, units=2)
     mean, variance = initialize(
-        compiled(5, 2, **prior(0.3, 2.0)), x, y, divergence="p||q"
+        compiled(5, 2, **prior(0.3, 2.0)), x, y, divergence="forward"
     )
     expected, precision = bayesian_linear.posterior(
         bayesian_linear.with_ones(x), y, NOISE, [0.3] * 5 + [2.0]
@@ -161,7 +161,7 @@ def test_degenerate_columns_are_solved(broken, rng):
 def test_inputs_that_are_all_the_same_give_finite_numbers(constant, rng):
     x, y = np.full([30, 5], constant), rng.normal(size=30)
     model = compiled(5)
-    for values in initialize(model, x, y, divergence="p||q"):
+    for values in initialize(model, x, y, divergence="forward"):
         assert np.all(np.isfinite(values))
 
 
@@ -300,7 +300,7 @@ def test_scaled_variances_of_marginals_follow_the_same_formula(rng):
         x,
         y,
         output_batch_size=8,
-        divergence="p||q",
+        divergence="forward",
     )
     prior_variance = np.array([0.3] * 5 + [2.0])
     _, batch = bayesian_linear.posterior(

@@ -36,7 +36,7 @@ _MODES = {
         "noise_variance": math.exp(-2.0),
     },
 }
-_DIVERGENCES = ("q||p", "p||q")
+_DIVERGENCES = ("reverse", "forward")
 # Recommended: least and largest mini-batch, and mini-batches in a pool.
 _BATCH_SIZES = 128, 512
 _POOL_BATCHES = 4
@@ -107,8 +107,8 @@ class IBLM(initializer.PosteriorInitializer):
         bias_prior_variance: Of the biases. Defaults to `None`: that of their
             prior, or 100 if there is none.
         concentration: As of `math.dirichlet.gaussian_targets`.
-        divergence: `"q||p"`, for the variances that variational inference
-            would find, or `"p||q"` for those of the marginals, which are
+        divergence: `"reverse"`, for the variances that variational inference
+            would find, or `"forward"` for those of the marginals, which are
             greater.
         scale_precision: Whether variances are those of all training examples,
             not of a mini-batch. Recommended: yes. Paper: no.
@@ -150,7 +150,7 @@ class IBLM(initializer.PosteriorInitializer):
         prior_variance=None,
         bias_prior_variance=None,
         concentration=0.01,
-        divergence="q||p",
+        divergence="reverse",
         scale_precision=None,
         seed=None,
         verbose=True,

@@ -106,7 +106,7 @@ def fit(
             loc,
             noise_variance,
             prior_variance,
-            covariance=divergence == "p||q",
+            covariance=divergence == "forward",
         )
         variance = linear_regression.factorized_variance(posterior, divergence)
         if num_examples is not None:

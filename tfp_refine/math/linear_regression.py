@@ -131,7 +131,7 @@ def fit(
 
 
 def factorized_variance(
-    posterior: Posterior, divergence: str = "q||p"
+    posterior: Posterior, divergence: str = "reverse"
 ) -> tf.Tensor:
     """Computes the variances of the closest independent Gaussian `q`.
 
@@ -139,16 +139,17 @@ def factorized_variance(
 
     Args:
         posterior: `Posterior`.
-        divergence: What is least: `"q||p"` for `KL(q || p)`, as in variational
-            inference; or `"p||q"` for `KL(p || q)`, where `q` has the variances
-            of `p`, which are greater. The latter needs `posterior.covariance`.
+        divergence: Divergence to minimize: `"reverse"` is `KL(q || p)`, as in
+            variational inference; `"forward"` is `KL(p || q)`, where `q` has
+            the variances of `p`, which are greater; it needs
+            `posterior.covariance`.
 
     Returns:
         variance: `[D, M]`.
     """
     variances = {
-        "q||p": 1.0 / posterior.precision,
-        "p||q": posterior.covariance,
+        "reverse": 1.0 / posterior.precision,
+        "forward": posterior.covariance,
     }
     return variances[divergence]
 
