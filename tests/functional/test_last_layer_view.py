@@ -117,6 +117,18 @@ def test_loc_without_bias_is_the_kernel():
     )
 
 
+@pytest.mark.parametrize("make", [sequential, without_bias])
+def test_an_assigned_vector_is_the_models(make, x):
+    model = randomize(make())
+    view = functional.LastLayerView(model)
+    params, fixed = 2.0 * view.params(), view.fixed()
+    view.find_activation(x, LOGITS)
+    expected = view.call(x, params, fixed, key=0)
+    view.assign(params, fixed)
+    np.testing.assert_allclose(view.params(), params)
+    np.testing.assert_allclose(model(x), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_features_are_the_inputs_and_a_one(x):
     view = functional.LastLayerView(only_the_head())
     features = view.inputs(x, batch_size=NUM)

@@ -140,6 +140,22 @@ def test_outputs_without_variance_are_sure():
         np.testing.assert_allclose(probs, 1.0 / 3.0, rtol=1e-6)
 
 
+def test_predictions_that_overflow_are_refused(rng):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
+    x = rng.normal(size=(12, 2))
+    posterior = laplace.LastLayerLaplace(
+        model, "classification", prior_precision=1e-40
+    ).fit(x, np.arange(12) % 3, verbose=0)
+    posterior.prior_precision = 1e-80  # of float32, not of float64
+    for predict in (
+        posterior.predict,
+        posterior.predict_proba,
+        posterior.summarize,
+    ):
+        with pytest.raises(ValueError, match="Predictions must be finite"):
+            predict(1e10 * x, seed=0)
+
+
 def test_targets_alone_do_not_refine(rng):
     posterior, _ = fit(rng)
     with pytest.raises(ValueError, match="`y` needs `x`"):

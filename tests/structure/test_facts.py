@@ -16,7 +16,7 @@ def checkout():
     [
         ("circles", []),
         ("upward_arrows", []),
-        ("predicting_classes", ["posteriors/posterior.py: Posterior"]),
+        ("predicting_classes", ["posteriors/protocol.py: Posterior"]),
         ("training_loops", ["functional/train.py"]),
         ("file_formats", ["functional/files.py"]),
         ("weight_vectors", ["functional/weight_view.py: WeightView"]),

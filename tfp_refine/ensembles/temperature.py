@@ -16,7 +16,7 @@ from tfp_refine.functional import copying
 from tfp_refine.functional import likelihoods
 from tfp_refine.functional import objective
 from tfp_refine.posteriors import posterior_file
-from tfp_refine.posteriors.posterior import Draws
+from tfp_refine.posteriors.protocol import Draws
 
 # Logarithms of the least and the greatest temperature.
 _LOWEST, _HIGHEST = math.log(1e-3), math.log(1e3)

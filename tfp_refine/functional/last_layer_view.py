@@ -62,7 +62,7 @@ class LastLayerView(output_layer.OutputLayerView):
 
     def assign(self, params, fixed=None):
         """Sets the weights of the model, as `WeightView`."""
-        super().assign([], fixed)
+        self._trained.assign([], fixed)
         variables = [self.layer.kernel]
         if self.layer.use_bias:
             variables.append(self.layer.bias)

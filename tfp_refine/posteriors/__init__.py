@@ -9,8 +9,8 @@ from tfp_refine.posteriors.functions import predict
 from tfp_refine.posteriors.functions import predict_proba
 from tfp_refine.posteriors.functions import summarize
 from tfp_refine.posteriors.gaussian import GaussianPosterior
-from tfp_refine.posteriors.posterior import Posterior
-from tfp_refine.posteriors.posterior import load_posterior
+from tfp_refine.posteriors.protocol import Posterior
+from tfp_refine.posteriors.protocol import load_posterior
 from tfp_refine.posteriors.samples import SamplePosterior
 from tfp_refine.posteriors.summary import Summary
 from tfp_refine.posteriors.variational import VariationalPosterior

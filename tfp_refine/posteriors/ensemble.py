@@ -7,11 +7,11 @@ import numpy as np
 
 from tfp_refine import functional
 from tfp_refine.functional import copying
-from tfp_refine.posteriors import posterior as posterior_lib
 from tfp_refine.posteriors import posterior_file
+from tfp_refine.posteriors import protocol
 
 
-class EnsemblePosterior(posterior_lib.Posterior):
+class EnsemblePosterior(protocol.Posterior):
     """Mixture of `M` members with equal weights; draw `s` is of `s % M`.
 
     Members are points, or, in a `MeanFieldView`, Gaussians that the layers
@@ -85,7 +85,7 @@ class EnsemblePosterior(posterior_lib.Posterior):
     def _draw(self, num_samples, seed, at_once):
         del seed, at_once
         check_num_samples(num_samples, self.num_members)
-        yield posterior_lib.Draws(
+        yield protocol.Draws(
             self.params,
             np.arange(num_samples) % self.num_members,
             self.fixed,
@@ -115,7 +115,7 @@ class EnsemblePosterior(posterior_lib.Posterior):
         )
 
 
-class MixturePosterior(posterior_lib.Posterior):
+class MixturePosterior(protocol.Posterior):
     """Mixture of `M` posteriors with equal weights; draw `s` is of `s % M`.
 
     Args:
@@ -139,7 +139,7 @@ class MixturePosterior(posterior_lib.Posterior):
     def _draw(self, num_samples, seed, at_once):
         count = self.num_members
         check_num_samples(num_samples, count)
-        limit = max(1, posterior_lib.MAX_NUMBERS // max(1, self.view.size))
+        limit = max(1, protocol.MAX_NUMBERS // max(1, self.view.size))
         at_once = min(at_once, limit)
         streams = [
             _one_by_one(
@@ -157,7 +157,7 @@ class MixturePosterior(posterior_lib.Posterior):
                 *(next(streams[number % count]) for number in numbers),
                 strict=True,
             )
-            yield posterior_lib.Draws(
+            yield protocol.Draws(
                 np.stack(params),
                 np.arange(len(params)),
                 [np.stack(values) for values in zip(*fixed, strict=True)],

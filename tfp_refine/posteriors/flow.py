@@ -10,11 +10,11 @@ from tfp_refine import bijectors
 from tfp_refine import functional
 from tfp_refine.posteriors import covariances
 from tfp_refine.posteriors import evidence_bound
-from tfp_refine.posteriors import posterior as posterior_lib
 from tfp_refine.posteriors import posterior_file
+from tfp_refine.posteriors import protocol
 
 
-class FlowPosterior(evidence_bound.EvidenceBound, posterior_lib.Posterior):
+class FlowPosterior(evidence_bound.EvidenceBound, protocol.Posterior):
     """Distribution of weights that a bijector makes of standard normal draws.
 
     Args:
@@ -56,11 +56,11 @@ class FlowPosterior(evidence_bound.EvidenceBound, posterior_lib.Posterior):
     def _draw(self, num_samples, seed, at_once):
         rng = np.random.default_rng(seed)
         size = self.view.size
-        at_once = min(at_once, max(1, posterior_lib.MAX_NUMBERS // size))
+        at_once = min(at_once, max(1, protocol.MAX_NUMBERS // size))
         for begin in range(0, num_samples, at_once):
             count = min(at_once, num_samples - begin)
             z = tf.constant(rng.standard_normal((count, size)))
-            yield posterior_lib.Draws(
+            yield protocol.Draws(
                 tf.cast(self.bijector.forward(z), self.view.dtype),
                 np.arange(count),
                 self.fixed,

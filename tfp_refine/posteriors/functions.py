@@ -5,13 +5,13 @@ from typing import Any
 import keras
 import numpy as np
 
-from tfp_refine.posteriors import posterior as posterior_lib
+from tfp_refine.posteriors import protocol
 from tfp_refine.posteriors import summary
 from tfp_refine.posteriors import variational
 
 
 def predict(
-    model_or_posterior: keras.Model | posterior_lib.Posterior,
+    model_or_posterior: keras.Model | protocol.Posterior,
     x: Any,
     num_samples: int = 100,
     *,
@@ -50,7 +50,7 @@ def predict(
 
 
 def predict_proba(
-    model_or_posterior: keras.Model | posterior_lib.Posterior,
+    model_or_posterior: keras.Model | protocol.Posterior,
     x: Any,
     num_samples: int = 100,
     *,
@@ -82,7 +82,7 @@ def predict_proba(
 
 
 def summarize(
-    model_or_posterior: keras.Model | posterior_lib.Posterior,
+    model_or_posterior: keras.Model | protocol.Posterior,
     x: Any,
     num_samples: int = 100,
     *,
@@ -116,7 +116,7 @@ def summarize(
 def _posterior(model_or_posterior, sample):
     if isinstance(model_or_posterior, keras.Model):
         return variational.posterior(model_or_posterior, sample=sample)
-    if not isinstance(model_or_posterior, posterior_lib.Posterior):
+    if not isinstance(model_or_posterior, protocol.Posterior):
         raise ValueError(
             "`model_or_posterior` must be a keras.Model or a posterior. "
             f"Received: {type(model_or_posterior).__name__}"

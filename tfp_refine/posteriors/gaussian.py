@@ -4,11 +4,11 @@ import numpy as np
 import tensorflow as tf
 
 from tfp_refine.posteriors import covariances
-from tfp_refine.posteriors import posterior as posterior_lib
 from tfp_refine.posteriors import posterior_file
+from tfp_refine.posteriors import protocol
 
 
-class GaussianPosterior(posterior_lib.Posterior):
+class GaussianPosterior(protocol.Posterior):
     """Gaussian distribution of a vector of weights.
 
     Args:
@@ -59,13 +59,13 @@ class GaussianPosterior(posterior_lib.Posterior):
     def _draw(self, num_samples, seed, at_once):
         rng = np.random.default_rng(seed)
         size = max(self.covariance.num_draws, 1)
-        at_once = min(at_once, max(1, posterior_lib.MAX_NUMBERS // size))
+        at_once = min(at_once, max(1, protocol.MAX_NUMBERS // size))
         for begin in range(0, num_samples, at_once):
             count = min(at_once, num_samples - begin)
             yield self._made_of(tf.constant(rng.standard_normal((count, size))))
 
     def _made_of(self, z):
-        return posterior_lib.Draws(
+        return protocol.Draws(
             tf.cast(self.transform(z), self.view.dtype),
             np.arange(z.shape[0]),
             self.fixed,

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from tfp_refine.posteriors import posterior as posterior_lib
 from tfp_refine.posteriors import posterior_file
+from tfp_refine.posteriors import protocol
 
 
-class SamplePosterior(posterior_lib.Posterior):
+class SamplePosterior(protocol.Posterior):
     """Samples of a posterior, in the order of the chains that drew them.
 
     Draws are taken without replacement until all samples have been drawn, then
@@ -49,7 +49,7 @@ class SamplePosterior(posterior_lib.Posterior):
         order = np.concatenate(
             [rng.permutation(len(flat)) for _ in range(rounds)]
         )[:num_samples]
-        size = max(1, posterior_lib.MAX_NUMBERS // flat.shape[-1])
+        size = max(1, protocol.MAX_NUMBERS // flat.shape[-1])
         at_once = min(at_once, size)
         dtype = self.view.dtype.as_numpy_dtype
         for begin in range(0, num_samples, at_once):
@@ -59,7 +59,7 @@ class SamplePosterior(posterior_lib.Posterior):
             fixed = self.fixed
             if self._stacked:
                 fixed = [np.asarray(value)[chosen] for value in fixed]
-            yield posterior_lib.Draws(
+            yield protocol.Draws(
                 flat[chosen].astype(dtype), members, fixed, self._stacked
             )
 

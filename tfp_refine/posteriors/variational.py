@@ -7,14 +7,14 @@ import numpy as np
 
 from tfp_refine import functional
 from tfp_refine.functional import objective
-from tfp_refine.posteriors import posterior as posterior_lib
 from tfp_refine.posteriors import posterior_file
+from tfp_refine.posteriors import protocol
 
 # Views, with their compiled programs, for as long as the model lives.
 _VIEWS = weakref.WeakKeyDictionary()
 
 
-class VariationalPosterior(posterior_lib.Posterior):
+class VariationalPosterior(protocol.Posterior):
     """Posterior that the variational layers of a model hold.
 
     Made by `tfp_refine.posterior`. Unlike other posteriors it follows the
@@ -44,7 +44,7 @@ class VariationalPosterior(posterior_lib.Posterior):
 
     def _draw(self, num_samples, seed, at_once):
         del seed, at_once
-        yield posterior_lib.Draws(
+        yield protocol.Draws(
             np.zeros([1, 0], np.float32),
             np.zeros(num_samples, np.int32),
             self.view.fixed(),
@@ -77,7 +77,7 @@ class VariationalPosterior(posterior_lib.Posterior):
 
 def posterior(
     model: keras.Model, *, loss=None, sample: bool = True
-) -> posterior_lib.Posterior:
+) -> protocol.Posterior:
     """Returns the posterior of a model with variational layers.
 
     A model without them has the posterior of its noise, such as that of

@@ -16,6 +16,7 @@ import tensorflow as tf
 from tfp_refine import _validation
 from tfp_refine import functional
 from tfp_refine.functional import copying
+from tfp_refine.functional import output_layer
 from tfp_refine.posteriors import posterior_file
 from tfp_refine.posteriors import summary
 
@@ -433,18 +434,17 @@ class Posterior(abc.ABC):
                         shared,
                         (True, True, draws.stacked, True, True, False),
                     )
-                    yield (
-                        rows,
-                        part,
-                        program(
-                            shared,
-                            draws.params,
-                            list(draws.fixed),
-                            tf.constant(members, tf.int32),
-                            keys[part],
-                            tf.constant(number, tf.int64),
-                        ),
+                    outputs = program(
+                        shared,
+                        draws.params,
+                        list(draws.fixed),
+                        tf.constant(members, tf.int32),
+                        keys[part],
+                        tf.constant(number, tf.int64),
                     )
+                    if isinstance(view, output_layer.OutputLayerView):
+                        _check_finite(outputs.numpy())
+                    yield rows, part, outputs
             if len(chunks) == 1:
                 kept = chunks
 
@@ -564,6 +564,16 @@ def _outputs(view, shared, params, fixed, members, keys, index, stacked):
     return keras.tree.map_structure(
         lambda leaf: tf.gather(leaf, members), outputs
     )
+
+
+def _check_finite(predictions):
+    bad = np.count_nonzero(~np.isfinite(predictions))
+    if bad:
+        raise ValueError(
+            f"Predictions must be finite. Received: {bad} of "
+            f"{predictions.size} numbers are NaN or infinite. The prior's "
+            "precision may be too small, or features too large: normalize them."
+        )
 
 
 def _keys(seed, num_samples):
