@@ -9,22 +9,8 @@ from tfp_refine import functional
 def initial_members(model, num_members, seed):
     """Draws initial weights for each member.
 
-    Args:
-        model: Built `keras.Model`, functional or Sequential, or a function of
-            an integer, the seed, to a built model.
-        num_members: `M`.
-        seed: Integer.
-
-    Returns:
-        view: `WeightView` of the model, or of the first that the function
-            returned.
-        params: Trainable weights, array `[M, P]`.
-        fixed: Values of the fixed weights, a list of arrays `[M, ...]`: those
-            of the model, for all members, or of what the function returned.
-
-    Raises:
-        ValueError: If the model is subclassed, cannot be copied, or a function
-            returns something else, or models of different architectures.
+    `model` is as for `deep_ensemble`. Returns the `WeightView` of the (first)
+    model, trainable weights `[M, P]`, and fixed ones, a list of `[M, ...]`.
     """
     seeds = [
         functional.seeds.key(seed, number) for number in range(num_members)

@@ -13,17 +13,8 @@ def recompute(view, params, fixed, x):
 
     A moving average becomes `m * old + (1 - m) * new` in each batch; from two
     values of `old` follow `m` and `new`, whatever the layer. Weights that do
-    not move stay as they are.
-
-    Args:
-        view: `WeightView` of the model.
-        params: Trainable weights, `[S, P]`.
-        fixed: Values of the fixed weights, a list.
-        x: Training inputs, `[N, ...]` (or nested); a last batch that is smaller
-            than the others counts less.
-
-    Returns:
-        fixed: Means over all batches, a list of arrays, `[S, ...]` each.
+    not move stay as they are. Returns the means over all batches of `x`, a list
+    of `[S, ...]`, for weights `[S, P]`; a last, smaller batch counts less.
     """
     num_examples = functional.data.num_examples(x)
     means = [

@@ -14,16 +14,8 @@ _MODEL = "model.keras"
 def copy(model, input_specs=None):
     """Builds a model of the same configuration, compiled alike.
 
-    Args:
-        model: Built `keras.Model`.
-        input_specs: `tf.TensorSpec` of its inputs (or nested), for a subclassed
-            model that is built by a call; found if `None`.
-
-    Returns:
-        copy: Built `keras.Model`, whose weights may have other values.
-
-    Raises:
-        ValueError: If the model cannot be copied.
+    Its weights may have other values. A subclassed model that is built by a
+    call needs `input_specs`, `tf.TensorSpec`s (nested as its inputs).
     """
     classes = {type(v).__name__: type(v) for v in model._flatten_layers()}
     try:
@@ -49,14 +41,7 @@ def copy(model, input_specs=None):
 
 
 def find_input_specs(model):
-    """Returns the inputs that a model takes, `tf.TensorSpec` (or nested).
-
-    Args:
-        model: `keras.Model`.
-
-    Returns:
-        specs: Nested as the inputs, or `None` for a subclassed model.
-    """
+    """Returns the inputs' `tf.TensorSpec`s; `None` of a subclassed model."""
     sequential = isinstance(model, keras.Sequential)
     try:
         inputs = model.inputs[0] if sequential else model.input
@@ -88,14 +73,7 @@ def specs_of(described):
 
 
 def to_bytes(model):
-    """Returns the contents of a `.keras` file of a model.
-
-    Args:
-        model: `keras.Model`.
-
-    Returns:
-        contents: Bytes, or `None` if the model cannot be saved.
-    """
+    """Returns the contents of a `.keras` file; `None` if it cannot be saved."""
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory) / _MODEL
         try:
@@ -106,18 +84,7 @@ def to_bytes(model):
 
 
 def from_bytes(contents, custom_objects=None):
-    """Loads a model, uncompiled if its loss cannot be found again.
-
-    Args:
-        contents: What `to_bytes` returned.
-        custom_objects: Classes that are not registered with Keras, by name.
-
-    Returns:
-        model: `keras.Model`.
-
-    Raises:
-        ValueError: If it cannot be loaded.
-    """
+    """Loads a model, uncompiled if its loss cannot be found again."""
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory) / _MODEL
         path.write_bytes(contents)

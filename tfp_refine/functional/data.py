@@ -6,23 +6,11 @@ import tensorflow as tf
 
 
 def examples(x, y=None):
-    """Turns training data into arrays, after checking them.
+    """Turns training data into tensors, floats in Keras' `floatx`.
 
-    Args:
-        x: Inputs: an array `[N, ...]`, a nested structure (list, tuple, dict)
-            of them, or a finite, batched `tf.data.Dataset` of `(x, y)`, which
-            is read once into memory.
-        y: Targets, `[N, ...]` (or nested); must be `None` for a dataset.
-
-    Returns:
-        x: The inputs as tensors, floats in Keras' `floatx`.
-        y: The targets as tensors, likewise.
-        num_examples: `N`.
-
-    Raises:
-        ValueError: If `x` and `y` differ in length, are empty, hold NaN or
-            infinite values or no numbers, or if the dataset is infinite or not
-            of pairs.
+    They are arrays `[N, ...]` (or nested), or a finite, batched
+    `tf.data.Dataset` of `(x, y)`. Returns `x`, `y` and `N`. Raises a
+    `ValueError` unless both are finite numbers and of the same length.
     """
     if isinstance(x, tf.data.Dataset):
         if y is not None:
@@ -50,17 +38,7 @@ def examples(x, y=None):
 
 
 def inputs(x):
-    """Turns inputs without targets into tensors, after checking them.
-
-    Args:
-        x: Array `[N, ...]`, or a nested structure of them.
-
-    Returns:
-        x: As tensors, floats in Keras' `floatx`.
-
-    Raises:
-        ValueError: As for `examples`.
-    """
+    """Turns inputs `[N, ...]` (or nested) into tensors, as `examples`."""
     if isinstance(x, tf.data.Dataset):
         raise ValueError(
             "`x` must be an array, or a nested structure of arrays. "
@@ -77,20 +55,11 @@ def inputs(x):
 
 
 def blocks(x, batch_size):
-    """Yields inputs block by block.
+    """Yields a slice of the examples and their inputs, `[B, ...]` (or nested).
 
-    Args:
-        x: Inputs: an array `[N, ...]`, a nested structure of them, or a finite
-            `tf.data.Dataset` of batches of inputs, alone or followed by targets
-            and sample weights, of which no more than a batch is held.
-        batch_size: `B`, examples of a block; a dataset keeps its own batches.
-
-    Yields:
-        rows: Slice of the examples.
-        block: Tensors `[B, ...]`, nested as the inputs.
-
-    Raises:
-        ValueError: As for `inputs`, or if a dataset is infinite.
+    Inputs are as for `inputs`, or a finite `tf.data.Dataset` of batches of
+    them, alone or followed by targets and sample weights, which keeps its own
+    batches; no more than one is held.
     """
     if not isinstance(x, tf.data.Dataset):
         x = inputs(x)
@@ -122,27 +91,12 @@ def num_examples(x):
 
 
 def take(x, rows):
-    """Takes examples of tensors or arrays.
-
-    Args:
-        x: `[N, ...]` (or nested).
-        rows: A slice.
-
-    Returns:
-        x: `[B, ...]` (or nested).
-    """
+    """Takes a slice of the examples, of tensors `[N, ...]` (or nested)."""
     return keras.tree.map_structure(lambda leaf: leaf[rows], x)
 
 
 def check_model(model):
-    """Checks that a model is one, and built.
-
-    Args:
-        model: Value to check.
-
-    Raises:
-        ValueError: If it is not a `keras.Model`, or has no weights yet.
-    """
+    """Raises a `ValueError` unless `model` is a built `keras.Model`."""
     if not isinstance(model, keras.Model):
         raise ValueError(
             f"`model` must be a keras.Model. Received: {type(model).__name__}"
@@ -151,14 +105,7 @@ def check_model(model):
 
 
 def check_built(model):
-    """Checks that a model has its weights.
-
-    Args:
-        model: `keras.Model` (or layer).
-
-    Raises:
-        ValueError: If it has not.
-    """
+    """Raises a `ValueError` unless a model (or layer) has its weights."""
     if not model.built:
         raise ValueError(
             f"The model '{model.name}' is not built: call it on data, or "
@@ -167,15 +114,7 @@ def check_built(model):
 
 
 def check_fits(model, x):
-    """Checks that a model with known inputs can be called on `x`.
-
-    Args:
-        model: `keras.Model`.
-        x: Tensors, `[N, ...]` (or nested).
-
-    Raises:
-        ValueError: If the number of inputs or a shape disagrees.
-    """
+    """Raises a `ValueError` if the model takes other shapes than `x` has."""
     expected = getattr(model, "inputs", None)
     if not expected:
         return

@@ -17,8 +17,7 @@ _LOST = (
 class LocalExecutor:
     """Computes batches of members in this process, one after another.
 
-    Args:
-        constants: What each program takes last, and never changes.
+    `constants` are what each program takes last, and never change.
     """
 
     num_workers = 1
@@ -27,17 +26,7 @@ class LocalExecutor:
         self._constants = constants
 
     def compute(self, program, common, batches):
-        """Calls a program for each batch.
-
-        Args:
-            program: `Program`.
-            common: Its arguments after those of a batch, and before the
-                constants.
-            batches: Tuples of its first arguments.
-
-        Yields:
-            result: That of each batch, in their order.
-        """
+        """Yields `program(*batch, *common, *constants)` of each batch."""
         for batch in batches:
             yield program(*batch, *common, *self._constants)
 
@@ -49,16 +38,9 @@ class ClusterExecutor:
     """Computes batches of members on the workers of a cluster.
 
     A worker gets the constants once, and then for each batch its members'
-    state. The batch of a worker that dies is given to another: the same
-    program with the same arguments, and so the same result. Without any worker
-    the work waits for one.
-
-    Args:
-        constants: What each program takes last, and never changes.
-        coordinator: `tf.distribute.coordinator.ClusterCoordinator`.
-
-    Attributes:
-        num_workers: Number of workers.
+    state. The batch of a worker that dies is given to another: the same program
+    with the same arguments, and so the same result. Without any worker the work
+    waits for one.
     """
 
     def __init__(self, constants, coordinator):
@@ -76,7 +58,7 @@ class ClusterExecutor:
     def compute(self, program, common, batches):
         """Calls a program for each batch, as `LocalExecutor.compute`.
 
-        All are sent off at once, and their results come as they are ready.
+        All are sent off at once; their results come as they are ready.
         """
         if program not in self._jobs:
             self._jobs[program] = self._job(program)
@@ -121,17 +103,7 @@ class ClusterExecutor:
 
 
 def count_workers(coordinator):
-    """Returns the number of workers of a cluster.
-
-    Args:
-        coordinator: `tf.distribute.coordinator.ClusterCoordinator`.
-
-    Returns:
-        count: Integer.
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Returns the number of workers of a `ClusterCoordinator`."""
     if not isinstance(
         coordinator, tf.distribute.coordinator.ClusterCoordinator
     ):
@@ -147,14 +119,7 @@ def count_workers(coordinator):
 
 
 def check_reachable(model):
-    """Checks that a model was made after the connection to the cluster.
-
-    Args:
-        model: `keras.Model`.
-
-    Raises:
-        ValueError: If it was made before: TensorFlow has lost its variables.
-    """
+    """Raises a `ValueError` if a model is older than the cluster connection."""
     if any(
         "/job:localhost" in getattr(v.value, "device", "")
         for v in model.variables

@@ -23,15 +23,9 @@ _MANIFEST, _ARRAYS, _MODEL = "manifest.json", "arrays/", "model.keras"
 def write(path, kind, description, arrays, model=None):
     """Replaces a file, so that an interruption leaves the old or the new one.
 
-    Args:
-        path: File.
-        kind: Name of what it holds.
-        description: Dict that JSON can hold.
-        arrays: Dict of arrays.
-        model: Contents of a `.keras` file, bytes, or `None`.
-
-    Raises:
-        OSError: If it cannot be written.
+    `kind` names what it holds, `description` is a dict that JSON can hold,
+    `arrays` a dict of arrays, and `model` the bytes of a `.keras` file or
+    `None`.
     """
     path = pathlib.Path(path)
     arrays = {name: np.asarray(value) for name, value in arrays.items()}
@@ -69,20 +63,7 @@ def write(path, kind, description, arrays, model=None):
 
 
 def read(path):
-    """Reads what `write` wrote.
-
-    Args:
-        path: File.
-
-    Returns:
-        manifest: Dict with the `"kind"` and the `"description"`.
-        arrays: Dict of arrays.
-        model: Bytes, or `None`.
-
-    Raises:
-        ValueError: If the file is missing, damaged, of another format, or not
-            a file of this package.
-    """
+    """Returns what `write` wrote: the manifest, the arrays, and `model`."""
     path = pathlib.Path(path)
     try:
         with zipfile.ZipFile(path) as archive:
@@ -108,14 +89,7 @@ def read(path):
 
 
 def digest(arrays):
-    """Returns a short text for arrays.
-
-    Args:
-        arrays: Array or list of arrays.
-
-    Returns:
-        digest: Text.
-    """
+    """Returns a short text for an array, or a list of arrays."""
     hashed = hashlib.sha256()
     for value in arrays if isinstance(arrays, list | tuple) else [arrays]:
         hashed.update(_entry(np.asarray(value))["sha256"].encode())

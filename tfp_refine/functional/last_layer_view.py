@@ -14,13 +14,6 @@ class LastLayerView(output_layer.OutputLayerView):
     each row if there is one: the outputs are `Theta phi` for features `phi`,
     the inputs of the layer with a 1 at the end. All draws of the vector share
     the features, which are computed once.
-
-    Args:
-        model: As for `OutputLayerView`.
-        layer: As for `OutputLayerView`.
-
-    Raises:
-        ValueError: As for `OutputLayerView`.
     """
 
     def __init__(self, model, layer=None):
@@ -90,19 +83,11 @@ class LastLayerView(output_layer.OutputLayerView):
         return self.draws(self.shared(x, fixed), params, fixed, key, index)
 
     def inputs(self, x, batch_size, on_batch=None, fixed=None):
-        """Computes features, once for all that is done with them.
+        """Computes features, once for all that is done with them, `[N, F + 1]`.
 
-        Args:
-            x: Inputs of the model, tensors `[N, ...]` (or nested).
-            batch_size: Examples computed at a time.
-            on_batch: Function called with the examples done, or `None`.
-            fixed: Values of `fixed_variables`; those of the model if `None`.
-
-        Returns:
-            features: float32 (or float64) array, `[N, F + 1]`.
-
-        Raises:
-            ValueError: If they are not finite.
+        They are a float32 (or float64) array. `batch_size` examples are
+        computed at a time; `on_batch` is called with the number of those done.
+        Raises a `ValueError` if features are not finite.
         """
         num_examples = keras.tree.flatten(x)[0].shape[0]
         fixed = self.fixed() if fixed is None else list(fixed)
@@ -119,14 +104,7 @@ class LastLayerView(output_layer.OutputLayerView):
         return features
 
     def check_features(self, features):
-        """Checks that features are finite.
-
-        Args:
-            features: `[N, F + 1]`.
-
-        Raises:
-            ValueError: If they are not.
-        """
+        """Raises a `ValueError` unless features `[N, F + 1]` are finite."""
         bad = np.count_nonzero(~np.isfinite(features).all(axis=1))
         if bad:
             raise ValueError(
@@ -136,15 +114,9 @@ class LastLayerView(output_layer.OutputLayerView):
             )
 
     def outputs(self, theta, features, fixed=None):
-        """Computes the outputs.
+        """Computes outputs `[..., B, C]`.
 
-        Args:
-            theta: Weights, `[..., P]`.
-            features: `[B, F + 1]`.
-            fixed: Not used.
-
-        Returns:
-            outputs: `[..., B, C]`.
+        They are of weights `theta [..., P]` and `features [B, F + 1]`.
         """
         del fixed
         shape = tf.concat(
@@ -158,15 +130,7 @@ class LastLayerView(output_layer.OutputLayerView):
 
 
 class AllLayersView(output_layer.OutputLayerView):
-    """All trainable weights of a network whose last layer is dense.
-
-    Args:
-        model: As for `OutputLayerView`.
-        layer: As for `OutputLayerView`.
-
-    Raises:
-        ValueError: As for `OutputLayerView`, or if nothing is trainable.
-    """
+    """All trainable weights of a network whose last layer is dense."""
 
     def __init__(self, model, layer=None):
         super().__init__(model, "trainable", layer)
@@ -181,15 +145,9 @@ class AllLayersView(output_layer.OutputLayerView):
         return x
 
     def outputs(self, theta, x, fixed=None):
-        """Computes the outputs.
+        """Computes outputs `[B, C]` or `[S, B, C]`, of `theta [P]` or `[S, P]`.
 
-        Args:
-            theta: Weights, `[P]` or `[S, P]`.
-            x: Inputs, `[B, ...]` (or nested).
-            fixed: Values of `fixed_variables`; those of the model if `None`.
-
-        Returns:
-            outputs: `[B, C]` or `[S, B, C]`.
+        `fixed` are values of `fixed_variables`; those of the model if `None`.
         """
         fixed = self.fixed() if fixed is None else fixed
         if len(theta.shape) == 1:

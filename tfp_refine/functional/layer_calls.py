@@ -8,15 +8,9 @@ import tensorflow as tf
 
 @contextlib.contextmanager
 def observe(layers, observer):
-    """Shows an observer the calls of some layers, as long as it is active.
+    """Calls `observer(layer, inputs)` after each call of one of the layers.
 
-    Args:
-        layers: List of `keras.layers.Layer`.
-        observer: Function `(layer, inputs)`, called after the layer has been,
-            with its first argument.
-
-    Yields:
-        Nothing.
+    `inputs` is the first argument of the call.
     """
 
     def observed(layer, call):
@@ -38,15 +32,7 @@ def observe(layers, observer):
 
 
 def layers_with_weights(model):
-    """Returns the layers of a model that have weights of their own.
-
-    Args:
-        model: `keras.Model`.
-
-    Returns:
-        layers: List; a layer whose weights are all those of layers inside it is
-            not in it.
-    """
+    """Returns the layers of a model that have weights of their own."""
     return [
         layer
         for layer in model._flatten_layers(include_self=True)
@@ -55,18 +41,7 @@ def layers_with_weights(model):
 
 
 def last_with_weights(model, call):
-    """Finds which layer with weights a model calls last.
-
-    Args:
-        model: `keras.Model`.
-        call: Function that calls it.
-
-    Returns:
-        layer: `keras.layers.Layer`.
-
-    Raises:
-        ValueError: If it calls none.
-    """
+    """Finds which layer with weights is called last by `call()`."""
     called = []
     with observe(
         layers_with_weights(model), lambda layer, inputs: called.append(layer)
@@ -81,16 +56,10 @@ def last_with_weights(model, call):
 
 
 def check_no_functions(model):
-    """Checks that no layer's methods are `tf.function`s.
+    """Raises a `ValueError` if a method of a layer is a `tf.function`.
 
     What is computed inside cannot be seen; and to trace it with weights that
     are arguments would leave it unusable.
-
-    Args:
-        model: `keras.Model`.
-
-    Raises:
-        ValueError: If one is.
     """
     for layer in model._flatten_layers(include_self=True):
         for kind in type(layer).__mro__:
@@ -106,12 +75,7 @@ def check_no_functions(model):
 def description(layer):
     """Describes a layer, whatever its name and whether it is frozen.
 
-    Args:
-        layer: `keras.layers.Layer`.
-
-    Returns:
-        description: Text: its class, and the simple values of its
-            configuration.
+    Returns its class, and the simple values of its configuration, as text.
     """
     try:
         config = layer.get_config()
@@ -136,18 +100,7 @@ def _own_weights(layer):
 
 
 def find_layer(model, layer):
-    """Finds a layer of a model.
-
-    Args:
-        model: `keras.Model`.
-        layer: The layer, or its name.
-
-    Returns:
-        layer: `keras.layers.Layer`.
-
-    Raises:
-        ValueError: If the model has no such layer, or several.
-    """
+    """Finds a layer of a model, given the layer or its name."""
     inside = list(model._flatten_layers(include_self=False))
     found = [one for one in inside if one is layer or one.name == layer]
     if len(found) != 1:

@@ -21,56 +21,27 @@ class Categorical:
     activations: ClassVar = {"linear": tf.identity, "softmax": tf.nn.softmax}
 
     def targets(self, y, num_outputs):
-        """Converts labels to class numbers.
+        """Converts labels to class numbers, int32 array, `[N]`.
 
-        Args:
-            y: Class numbers, `[N]` or `[N, 1]`, or one-hot rows, `[N, C]`.
-            num_outputs: `C`.
-
-        Returns:
-            targets: Class numbers, int32 array, `[N]`.
-
-        Raises:
-            ValueError: If they are something else.
+        They are class numbers, `[N]` or `[N, 1]`, or one-hot rows, `[N, C]`.
         """
         return np.asarray(inputs.as_labels(y, len(y), num_outputs))
 
     def log_prob(self, targets, outputs):
-        """Computes the log likelihood of each example.
-
-        Args:
-            targets: What `targets` returned, `[B]`.
-            outputs: Logits, `[..., B, C]`.
-
-        Returns:
-            log_prob: Nats, `[..., B]`.
-        """
+        """Computes log likelihoods `[..., B]`, nats, of logits `[..., C]`."""
         return -tf.nn.sparse_softmax_cross_entropy_with_logits(
             labels=tf.broadcast_to(targets, tf.shape(outputs)[:-1]),
             logits=outputs,
         )
 
     def statistic(self, targets, outputs):
-        """Computes the sum over examples that `log_likelihood` needs.
-
-        Args:
-            targets: What `targets` returned, `[B]`.
-            outputs: Logits, `[B, C]`.
-
-        Returns:
-            statistic: Scalar.
-        """
+        """Computes the sum over examples that `log_likelihood` takes."""
         return tf.reduce_sum(self.log_prob(targets, outputs))
 
     def log_likelihood(self, statistic, count):
-        """Computes the log likelihood of all examples.
+        """Computes the log likelihood of all examples, nats.
 
-        Args:
-            statistic: The sum of `statistic` over them.
-            count: Number of outputs, of all of them.
-
-        Returns:
-            log_likelihood: Nats, float.
+        `statistic` is the sum over them, `count` the number of all outputs.
         """
         del count
         return statistic
@@ -78,11 +49,7 @@ class Categorical:
     def output_hessian(self, outputs):
         """Computes the Hessian of the negative log likelihood in the outputs.
 
-        Args:
-            outputs: Logits, `[B, C]`.
-
-        Returns:
-            hessian: `diag(p) - p p^T`, `[B, C, C]`.
+        It is `diag(p) - p p^T`, `[B, C, C]`.
         """
         probs = tf.nn.softmax(outputs)
         return tf.linalg.diag(probs) - tf.einsum("bi,bj->bij", probs, probs)
@@ -148,8 +115,7 @@ class Bernoulli:
 class Gaussian:
     """Numbers around the outputs, `[..., D]`, with one noise for all.
 
-    Attributes:
-        noise_scale: Standard deviation of the noise.
+    `noise_scale` is its standard deviation.
     """
 
     noise_scale: float = 1.0
@@ -158,31 +124,12 @@ class Gaussian:
     activations: ClassVar = {"linear": tf.identity}
 
     def targets(self, y, num_outputs):
-        """Converts regression targets to floats.
-
-        Args:
-            y: Targets, `[N, D]`, or `[N]` if `D` is 1.
-            num_outputs: `D`.
-
-        Returns:
-            targets: float64 array, `[N, D]`.
-
-        Raises:
-            ValueError: If their shape is another.
-        """
+        """Converts targets `[N, D]`, or `[N]`, to a float64 array, `[N, D]`."""
         like = tf.zeros([1, len(y), num_outputs])
         return np.asarray(inputs.as_targets(y, like))
 
     def log_prob(self, targets, outputs):
-        """Computes the log likelihood of each example.
-
-        Args:
-            targets: What `targets` returned, `[B, D]`.
-            outputs: Means, `[..., B, D]`.
-
-        Returns:
-            log_prob: Nats, `[..., B]`.
-        """
+        """Computes log likelihoods `[..., B]`, nats, of means `[..., D]`."""
         error = (tf.cast(targets, outputs.dtype) - outputs) / self.noise_scale
         log_norm = math.log(self.noise_scale) + 0.5 * math.log(2.0 * math.pi)
         return tf.reduce_sum(-0.5 * tf.square(error) - log_norm, axis=-1)
@@ -217,19 +164,9 @@ class Gaussian:
 
 
 def of_kind(kind, num_outputs, noise_scale=1.0):
-    """Returns the likelihood that a name stands for.
+    """Returns the likelihood for "classification" or "regression".
 
-    Args:
-        kind: "classification" or "regression".
-        num_outputs: Outputs of the network.
-        noise_scale: Standard deviation, of "regression".
-
-    Returns:
-        likelihood: `Categorical`, `Bernoulli` if there is one output, or
-            `Gaussian`.
-
-    Raises:
-        ValueError: If there is no such kind.
+    It is `Categorical`, `Bernoulli` if there is one output, or `Gaussian`.
     """
     _validation.one_of("likelihood", kind, KINDS)
     if kind == "regression":

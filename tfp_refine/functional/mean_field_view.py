@@ -13,24 +13,16 @@ class MeanFieldView(weight_view.WeightView):
 
     The rows are the means and the untransformed scales of all weights with a
     posterior, kernels and biases alike; a prior is a pair of vectors `[W]`.
-    With `deterministic`, the model's `D` other trainable weights are columns
-    after these, `[2, W + D]`, whose second row has no meaning.
+    With `deterministic`, the model's `D` other trainable weights, but for what
+    priors learn, are columns after these, `[2, W + D]`, whose second row has no
+    meaning.
 
     Called with these, layers draw their weights, each by its own estimator.
-
-    Args:
-        model: Built `keras.Model` with variational layers.
-        deterministic: Whether to include the trainable weights without a
-            posterior. What priors learn is never included.
 
     Attributes:
         weights: List of the `VariationalWeight`s, each once.
         deterministic_weights: List of the other `keras.Variable`s included.
         num_weights: `W`, the number of scalar weights with a posterior.
-
-    Raises:
-        ValueError: If the model is not built, has no variational layers, or
-            posteriors that are not mean-field.
     """
 
     def __init__(self, model, deterministic=False):
@@ -72,11 +64,7 @@ class MeanFieldView(weight_view.WeightView):
         )
 
     def prior(self):
-        """Returns the model's current prior, `(loc [W], scale [W])`.
-
-        Raises:
-            ValueError: If a weight has no prior, or one that is not Gaussian.
-        """
+        """Returns the model's current prior, `(loc [W], scale [W])`."""
         priors = [_prior(weight) for weight in self.weights]
         return tuple(
             weight_view.flatten(
@@ -90,15 +78,7 @@ class MeanFieldView(weight_view.WeightView):
         )
 
     def split(self, params):
-        """Cuts `params` into tensors of the shapes of `variables`.
-
-        Args:
-            params: `[2, W]`, or `[2, W + D]`.
-
-        Returns:
-            values: List of tensors: means, untransformed scales, and
-                deterministic weights.
-        """
+        """Cuts `params` into tensors of the shapes of `variables`."""
         loc, scale = tf.unstack(params)
         count = self.num_weights
         return [
@@ -108,14 +88,7 @@ class MeanFieldView(weight_view.WeightView):
         ]
 
     def penalty(self, params):
-        """Computes the Keras regularizers of the deterministic weights.
-
-        Args:
-            params: `[2, W + D]`.
-
-        Returns:
-            penalty: What they add to a loss, scalar.
-        """
+        """Computes the deterministic weights' Keras regularizers, a scalar."""
         values = weight_view.split(
             self.deterministic_weights, params[0, self.num_weights :]
         )
@@ -132,17 +105,7 @@ class MeanFieldView(weight_view.WeightView):
 
 
 def variational_weights(model):
-    """Finds a model's weights with a posterior.
-
-    Args:
-        model: Built `keras.Model` (or layer).
-
-    Returns:
-        weights: List of `VariationalWeight`s, each once.
-
-    Raises:
-        ValueError: If the model is not built or has no variational layers.
-    """
+    """Returns a model's `VariationalWeight`s, each once."""
     if not isinstance(model, keras.layers.Layer):
         raise ValueError(
             f"A model must be a keras.Model. Received: {type(model).__name__}"

@@ -7,17 +7,10 @@ import tensorflow as tf
 
 
 def map_members(function, stacked, like, vectorized):
-    """Maps a function over members.
+    """Maps a function of one member over stacked values `[M, ...]` (nested).
 
-    Args:
-        function: Function of one member's values.
-        stacked: Their values, `[M, ...]` each, nested.
-        like: Tensors of the shapes and dtypes of the stacked results.
-        vectorized: Whether each operation is done for all members at once;
-            otherwise members run in parallel, one on each core.
-
-    Returns:
-        results: Nested as `like`, `[M, ...]` each.
+    Results are as `like`, stacked tensors. `vectorized` does each operation for
+    all members at once; otherwise they run in parallel, one on each core.
     """
     if vectorized:
         return tf.vectorized_map(function, stacked, warn=False)
@@ -33,15 +26,7 @@ def map_members(function, stacked, like, vectorized):
 
 
 def batches(size, *stacked):
-    """Splits stacked members into batches.
-
-    Args:
-        size: Largest number of members in a batch, `m`.
-        *stacked: Values of all members, `[M, ...]` each, nested.
-
-    Returns:
-        batches: List of tuples of values `[m, ...]`, nested.
-    """
+    """Splits stacked members into a list of tuples of at most `size` each."""
     num_members = len(tf.nest.flatten(stacked)[0])
     return [
         tf.nest.map_structure(
@@ -53,14 +38,7 @@ def batches(size, *stacked):
 
 
 def together(results):
-    """Puts the results of batches together.
-
-    Args:
-        results: Iterable of them, `[m, ...]` each, nested.
-
-    Returns:
-        results: Results of all members, `[M, ...]` each, nested.
-    """
+    """Concatenates the results of batches, `[m, ...]` each, nested."""
     results = list(results)
     if len(results) == 1:
         return results[0]
@@ -70,15 +48,9 @@ def together(results):
 
 
 def replace(stacked, rows, values):
-    """Replaces the values of some members, in place where that can be.
+    """Replaces the values `[M, ...]` of some members, in place if an array.
 
-    Args:
-        stacked: Values of all members, `[M, ...]`; a tensor is left as it is.
-        rows: Which members, different ones.
-        values: Their values, `[len(rows), ...]`.
-
-    Returns:
-        stacked: The values of all members then, `[M, ...]`.
+    `rows` are different numbers of members.
     """
     if len(rows) == len(stacked):
         return values

@@ -12,16 +12,8 @@ from tfp_refine.functional import data
 def resolve(model, loss=None):
     """Finds the loss that stands for the negative log likelihood.
 
-    Args:
-        model: `keras.Model`.
-        loss: A Keras loss, its name, or a callable `(y_true, y_pred)`; the
-            loss that the model was compiled with if `None`.
-
-    Returns:
-        loss: `keras.losses.Loss` or callable.
-
-    Raises:
-        ValueError: If there is none, or one for each of several outputs.
+    It is a Keras loss, its name, or a callable `(y_true, y_pred)`; if `None`,
+    the loss that the model was compiled with.
     """
     if loss is None:
         loss = getattr(model, "loss", None)
@@ -39,17 +31,10 @@ def resolve(model, loss=None):
 
 
 def negative_log_likelihood(loss, y_true, y_pred):
-    """Computes `-log p(y | x, w)` for each example.
+    """Computes `-log p(y | x, w)` for each example, nats, `[B]`.
 
-    Args:
-        loss: What `resolve` returned. Its reduction is not used. If a callable
-            returns a scalar, that is taken for the mean over the batch.
-        y_true: Targets, `[B, ...]`.
-        y_pred: Outputs of the model, `[B, ...]`.
-
-    Returns:
-        nll: Nats, `[B]` (further axes only if the loss keeps them), or a
-            scalar.
+    The loss' reduction is not used. A callable may return a scalar, the mean
+    over the batch, or keep further axes.
     """
     # As Keras does before it calls a loss: half precision is widened, and
     # targets `[B]` beside outputs `[B, 1]` are not broadcast to `[B, B]`.
@@ -68,19 +53,10 @@ def negative_log_likelihood(loss, y_true, y_pred):
 
 
 def check_labels(loss, y_true, y_pred):
-    """Checks that class numbers are classes of the outputs.
+    """Raises a `ValueError` if class numbers are no classes of the outputs.
 
     TensorFlow itself stops on a CPU, with a message about an internal
     operation, and computes NaN elsewhere.
-
-    Args:
-        loss: What `resolve` returned.
-        y_true: All targets, `[N, ...]`.
-        y_pred: Some outputs of the model, `[B, ..., C]`.
-
-    Raises:
-        ValueError: If the loss takes class numbers, and one is not in
-            `[0, C)`.
     """
     if not _takes_class_numbers(loss):
         return
@@ -123,13 +99,9 @@ class Link(NamedTuple):
     from_logits: bool
 
     def probabilities(self, outputs):
-        """Computes class probabilities.
+        """Computes class probabilities, `[..., C]`, of outputs `[..., C]`.
 
-        Args:
-            outputs: Outputs of the model, tensor `[..., C]`.
-
-        Returns:
-            probs: `[..., C]`, or `[..., 2]` for a sigmoid of one output.
+        They are `[..., 2]` for a sigmoid of one output.
         """
         probs = outputs
         if self.function == "softmax":
@@ -143,15 +115,10 @@ class Link(NamedTuple):
 
 
 def find_link(model, loss=None):
-    """Finds how a model's outputs relate to class probabilities.
+    """Returns the `Link` of a model, or `None` if nothing says it classifies.
 
-    Args:
-        model: `keras.Model`.
-        loss: Its loss, as `resolve` takes it; the loss that it was compiled
-            with if `None`. Without any, the activation of its last layer says.
-
-    Returns:
-        link: `Link`, or `None` where nothing says that it is a classifier.
+    The loss, that which it was compiled with if `None`, or else the activation
+    of the last layer says so.
     """
     if loss is None:
         loss = getattr(model, "loss", None)
@@ -206,17 +173,12 @@ def _last_layer(model):
 class Objective:
     """A model, its training data and its loss, checked to fit each other.
 
-    Args:
-        view: `WeightView` of the model.
-        x: Training inputs, an array `[N, ...]` (or nested), or a finite,
-            batched `tf.data.Dataset` of `(x, y)`, which is read into memory.
-        y: Training targets, `[N, ...]` (or nested); `None` for a dataset.
-        loss: Negative log likelihood, as for `resolve`.
-        per_example: Whether the loss must return one value for each example,
-            and outputs must not be masked, as sums over examples need.
+    Data are as for `data.examples`, the loss as for `resolve`. With
+    `per_example` the loss must return one value for each example, and outputs
+    must not be masked, as sums over examples need.
 
     Attributes:
-        view: The view.
+        view: `WeightView` of the model.
         loss: What `resolve` returned.
         link: What `find_link` returned.
         data: `(x, y)`, tensors `[N, ...]` (or nested).
@@ -225,10 +187,6 @@ class Objective:
         fixed: Values of its fixed weights.
         head_nll: Negative log likelihood of the first examples at a fixed
             draw, to distinguish objectives.
-
-    Raises:
-        ValueError: If model, data and loss do not fit each other, or weights
-            are not finite.
     """
 
     def __init__(self, view, x, y=None, loss=None, per_example=True):
@@ -243,37 +201,18 @@ class Objective:
         self.head_nll = self._check_likelihood(per_example)
 
     def nll(self, x, y, params, fixed, key, index):
-        """Computes the negative log likelihood of each example.
+        """Computes the negative log likelihood of each example, nats, `[B]`.
 
-        Args:
-            x: Inputs, `[B, ...]` (or nested).
-            y: Targets, `[B, ...]` (or nested).
-            params: As for `WeightView.call`.
-            fixed: As for `WeightView.call`.
-            key: As for `WeightView.call`.
-            index: As for `WeightView.call`.
-
-        Returns:
-            nll: Nats, `[B]`; a scalar mean of a loss that returns one.
+        Arguments are as for `WeightView.call`. A loss that returns a mean gives
+        a scalar.
         """
         outputs = self.view.call(x, params, fixed, key, index)
         return negative_log_likelihood(self.loss, y, outputs)
 
     def training_loss(self, x, y, params, fixed, key, index):
-        """Computes the mean loss of a batch in training mode.
+        """Computes the mean loss of a batch in training mode, nats, a scalar.
 
-        Args:
-            x: As for `nll`.
-            y: As for `nll`.
-            params: As for `nll`.
-            fixed: As for `nll`.
-            key: As for `nll`.
-            index: As for `nll`.
-
-        Returns:
-            nll: Mean negative log likelihood, nats, scalar.
-            fixed: Fixed weights after the call.
-            penalty: Sum of the model's losses, scalar.
+        Also returns `fixed` after the call, and the sum of the model's losses.
         """
         outputs, fixed, penalty = self.view.call_and_update(
             x, params, fixed, key, index, True
@@ -318,15 +257,7 @@ class Objective:
 
 
 def check_finite(model, **values):
-    """Checks that trained values are finite.
-
-    Args:
-        model: `keras.Model`, for the error.
-        **values: Arrays or nested structures of them, by name.
-
-    Raises:
-        ValueError: If one is not.
-    """
+    """Raises a `ValueError` unless the named values of a model are finite."""
     for name, value in values.items():
         for leaf in keras.tree.flatten(value):
             if leaf is not None and not np.all(np.isfinite(leaf)):

@@ -20,21 +20,11 @@ class OutputLayerView(weight_view.WeightView):
     """View of a trained network whose last weighted layer is dense.
 
     What that layer computes before its activation is called outputs here: the
-    logits of a classifier.
-
-    Args:
-        model: Built `keras.Model`. It is not changed.
-        select: As for `WeightView`.
-        layer: Its last layer with weights, a `keras.layers.Dense`, or its
-            name; found if `None`.
-
-    Raises:
-        ValueError: If the model is not built, has variational layers, or its
-            last layer with weights is not a Dense layer.
+    logits of a classifier. The model is not changed.
 
     Attributes:
-        layer: The dense layer; `None` where the model must be called on data
-            first to find it.
+        layer: The dense layer, given as such or by name, or found; `None` where
+            the model must be called on data first to find it.
         activation: Name of the activation between outputs and what the model
             returns, once `find_activation` has found it.
     """
@@ -83,31 +73,15 @@ class OutputLayerView(weight_view.WeightView):
         self._use(layer_calls.find_layer(self.model, layer))
 
     def check_inputs(self, x):
-        """Checks inputs, and finds the last layer if it is not known yet.
-
-        Args:
-            x: Inputs, tensors `[N, ...]` (or nested).
-
-        Raises:
-            ValueError: If the model cannot be called on them, or there is no
-                such layer.
-        """
+        """Checks inputs, and finds the last layer if it is not known yet."""
         data.check_fits(self.model, x)
         if self.layer is None:
             self._find(x)
 
     def find_activation(self, x, activations):
-        """Finds the activation after the last layer.
+        """Finds the name of the activation after the last layer.
 
-        Args:
-            x: Inputs, tensors `[N, ...]` (or nested).
-            activations: Dict of those that there may be, functions by name.
-
-        Returns:
-            name: Of the activation; also the attribute from now on.
-
-        Raises:
-            ValueError: If the model returns something else.
+        Raises a `ValueError` if it is none of `activations`, functions by name.
         """
         count = keras.tree.flatten(x)[0].shape[0]
         rows = np.unique(np.linspace(0, count - 1, _NUM_SEEN).astype(int))
@@ -143,16 +117,10 @@ class OutputLayerView(weight_view.WeightView):
         )
 
     def observe(self, x, weights):
-        """Calls the model, and looks at its last layer.
+        """Calls the model with `weights`, of all its variables in their order.
 
-        Args:
-            x: Inputs, `[B, ...]` (or nested).
-            weights: Values of all the model's weights, in their order.
-
-        Returns:
-            features: Inputs of the last layer, `[B, F]`.
-            outputs: Its outputs before its activation, `[B, C]`.
-            returned: What the model returns, `[B, C]`.
+        Returns the inputs of the last layer, `[B, F]`, its outputs before its
+        activation, `[B, C]`, and what the model returns, `[B, C]`.
         """
         seen = []
 

@@ -6,19 +6,10 @@ import tensorflow as tf
 class Program:
     """Compiles a function at its first call, for good.
 
-    Unlike a `tf.function` it never traces again: arguments that do not fit the
-    first ones are an error. Axes that change from call to call are named.
-
-    Args:
-        function: Function of tensors and nested structures of them.
-        varying: For each argument whether its first axis may change.
-
-    Raises:
-        ValueError: At a call whose arguments have other shapes or dtypes than
-            the first.
-
-    Attributes:
-        trace_count: How often the function was traced, 0 or 1.
+    Unlike a `tf.function` it never traces again: arguments of other shapes or
+    dtypes than the first are an error. `varying` says for each argument, a
+    tensor or nested, whether its first axis may change. `trace_count` is 0 or
+    1.
     """
 
     def __init__(self, function, varying=()):

@@ -14,13 +14,8 @@ from tfp_refine.functional import seeds
 class Checkpoint:
     """Saves arrays so that an interruption leaves the old file or the new.
 
-    Args:
-        directory: Folder of the file; created if it does not exist.
-        name: What is saved, such as "refinement"; the name of the file.
-        depends_on: Dict of what must be equal for the file to be usable.
-
-    Raises:
-        ValueError: If the folder cannot be written.
+    The file is `name` in a folder, made if need be. `depends_on` is a dict of
+    what must be equal for it to be usable.
     """
 
     def __init__(self, directory, name, depends_on):
@@ -33,14 +28,7 @@ class Checkpoint:
         files.write(self._path, self._name, self._depends_on, arrays)
 
     def load(self):
-        """Reads the arrays.
-
-        Returns:
-            arrays: Dict of arrays, or `None` if there is no file yet.
-
-        Raises:
-            ValueError: If the file belongs to different work, or is damaged.
-        """
+        """Reads the arrays, a dict, or `None` if there is no file yet."""
         if not self._path.exists():
             return None
         try:
@@ -67,16 +55,10 @@ class Checkpoint:
 
 
 def open_checkpoint(directory, name, settings, arrays):
-    """Opens the checkpoint of some work.
+    """Opens the `Checkpoint` of some work; `None` without a folder.
 
-    Args:
-        directory: Folder, or `None` for none.
-        name: Of the work.
-        settings: Dict that JSON can hold, of all that decides the result.
-        arrays: Dict of arrays, or nested structures of them, likewise.
-
-    Returns:
-        checkpoint: `Checkpoint`, or `None`.
+    `settings`, a dict that JSON can hold, and `arrays`, a dict of arrays (or
+    nested), are all that decides the result.
     """
     if directory is None:
         return None
@@ -88,29 +70,12 @@ def open_checkpoint(directory, name, settings, arrays):
 
 
 def rounded(values):
-    """Describes numbers, rounded, as machines may differ in the last digits.
-
-    Args:
-        values: Array.
-
-    Returns:
-        texts: List.
-    """
+    """Describes numbers, rounded, as machines may differ in the last digits."""
     return [f"{value:.3e}" for value in np.ravel(values)]
 
 
 def check_folder(directory):
-    """Creates a folder if need be, and checks that it can be written.
-
-    Args:
-        directory: The folder.
-
-    Returns:
-        directory: As a `pathlib.Path`.
-
-    Raises:
-        ValueError: If it cannot be created or written.
-    """
+    """Creates a folder if need be, and checks that it can be written."""
     directory = pathlib.Path(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -124,18 +89,7 @@ def check_folder(directory):
 
 
 def check_seed(seed, checkpoint_dir):
-    """Returns the seed, or a fresh one.
-
-    Args:
-        seed: Integer or `None`.
-        checkpoint_dir: Folder or `None`.
-
-    Returns:
-        seed: Integer.
-
-    Raises:
-        ValueError: If it is not a seed, or `None` with a folder.
-    """
+    """Returns the seed, a fresh one for `None`, which a folder rules out."""
     if checkpoint_dir is not None and seed is None:
         raise ValueError(
             "`checkpoint_dir` needs a `seed`, so that work can be continued. "

@@ -10,14 +10,9 @@ _MODULUS = 2**31 - 2
 
 
 def key(seed, *path):
-    """Derives the key of one random stream.
+    """Derives the key of the random stream that integers `path` name.
 
-    Args:
-        seed: Non-negative integer.
-        *path: Non-negative integers that name the stream.
-
-    Returns:
-        key: Integer in `[0, 2**31 - 2)`.
+    It is an integer in `[0, 2**31 - 2)`.
     """
     # In one list, trailing zeros would not count: (seed,) and (seed, 0) agree.
     sequence = np.random.SeedSequence(seed, spawn_key=path)
@@ -26,14 +21,7 @@ def key(seed, *path):
 
 
 def fresh_keys(count):
-    """Draws keys of random streams, others in each run of a graph.
-
-    Args:
-        count: Integer.
-
-    Returns:
-        keys: int64, `[count]`.
-    """
+    """Draws keys of random streams, int64, `[count]`, others in each run."""
     # Without the seed that the program may have set, which would be exported.
     return tf.raw_ops.RandomUniformInt(
         shape=[count],
@@ -43,19 +31,10 @@ def fresh_keys(count):
 
 
 def check(seed):
-    """Returns `seed`, or a fresh one for `None`.
+    """Returns `seed`, a non-negative integer, or a fresh one for `None`.
 
     Fresh seeds are drawn as Keras draws its own: `keras.utils.set_random_seed`
     fixes them.
-
-    Args:
-        seed: Non-negative integer or `None`.
-
-    Returns:
-        seed: Non-negative integer.
-
-    Raises:
-        ValueError: If it is something else.
     """
     if seed is None:
         return random.randint(1, 10**9)
@@ -75,27 +54,16 @@ def is_generator_state(variable):
 
 
 def reseed(model, seed):
-    """Restarts every random generator of a model.
-
-    Args:
-        model: `keras.Model`. Its generators' states are assigned to.
-        seed: Integer; generator `i` gets the stream `key(seed, i)`.
-    """
+    """Restarts each random generator `i` of a model with `key(seed, i)`."""
     states = [v for v in model.variables if is_generator_state(v)]
     for index, state in enumerate(states):
         state.assign([key(seed, index), 0])
 
 
 def generator_states(variables, key, call_index):
-    """Draws the state of each random generator from the stream of a call.
+    """Draws the states of random generators, a dict by the variables' `id`.
 
-    Args:
-        variables: States of generators, as the model has them.
-        key: Integer scalar, of the random stream.
-        call_index: Integer scalar, of the call.
-
-    Returns:
-        states: Dict from the `id` of a variable to a tensor of its shape.
+    They are from the stream of a call.
     """
     if not variables:
         return {}

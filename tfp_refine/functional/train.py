@@ -45,13 +45,8 @@ class Batches(NamedTuple):
     """Order in which a member sees the examples.
 
     Each epoch is a new permutation, without its last, smaller batch. If all
-    examples fit in a batch, each step takes all of them.
-
-    Attributes:
-        num_examples: `N`.
-        batch_size: Examples in a step.
-        bootstrap: Whether each member has `N` examples of its own, drawn with
-            replacement.
+    examples fit in a batch, each step takes all of them. With `bootstrap` each
+    member has `N` examples of its own, drawn with replacement.
     """
 
     num_examples: int
@@ -129,19 +124,17 @@ class Trainer:
             `fixed` after the call.
         update_rule: Object of `update_rules`.
         batches: `Batches`.
-        schedule: Function of a step to the factor of the learning rate; `None`
-            for a constant one.
+        schedule: Function of a step to the factor of its rate, or `None`.
         extra_gradient: Function `(params, constants)` of one member to what is
             added to the gradient, or `None`.
         vectorized: As for `members.map_members`.
 
     Attributes:
         program: `Program` of `(state, constants, keys, learning_rate, begin,
-            end, common, data)`: a stacked `State`; constants of each member
-            `[M, ...]` (nested, perhaps empty); keys of the members' random
-            streams `[M]`; the learning rate, a scalar; the first step and the
-            one after the last; values that all members share; and the data
-            `[N, ...]` (nested). It returns a `Result`.
+            end, common, data)` to a `Result`: a stacked `State`; constants of
+            members (nested, perhaps empty) and keys of their random streams,
+            `[M, ...]`; a scalar; the first step and the one after the last;
+            what members share; the data `[N, ...]` (nested).
     """
 
     def __init__(
@@ -233,17 +226,7 @@ class Trainer:
 
 
 def check_finite(result, numbers, begin, end):
-    """Raises if a member stopped.
-
-    Args:
-        result: `Result`.
-        numbers: Numbers of its members.
-        begin: First step.
-        end: Step after the last.
-
-    Raises:
-        FloatingPointError: If the loss of a member was not finite.
-    """
+    """Raises a `FloatingPointError` if one of the numbered members stopped."""
     failed = np.flatnonzero(np.asarray(result.failed_step) >= 0)
     if failed.size:
         raise FloatingPointError(

@@ -63,23 +63,16 @@ def train(
         batches: `train.Batches`.
         steps: Number of steps.
         learning_rate: Of the update rule.
-        settings: Dict that JSON can hold, of all that decides the result but
-            for the other arguments here.
+        settings: Dict that JSON can hold, of what else decides the result.
         seed: Integer; member `i` has the random stream `key(seed, i)`.
         schedule: As for `train.Trainer`.
-        loss: Function as `train.Trainer` takes it; the mean loss of a batch if
-            `None`.
-        checkpoint_dir: Folder to save progress in, and to continue from, or
-            `None`.
+        loss: As for `train.Trainer`; the mean loss of a batch if `None`.
+        checkpoint_dir: Folder to continue from, or `None`.
         verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
         collect: Numbers of steps after which a snapshot is taken.
 
     Returns:
         trajectory: `Trajectory` of arrays.
-
-    Raises:
-        ValueError: If the checkpoint is of something else.
-        FloatingPointError: If a member's loss is not finite.
     """
     if loss is None:
 

@@ -17,31 +17,15 @@ class Adam(NamedTuple):
     """Adam, as Keras has it."""
 
     def zeros(self, params):
-        """Returns the slots before the first step.
-
-        Args:
-            params: Tensors (or nested).
-
-        Returns:
-            slots: Tuple of zeros like `params`.
-        """
+        """Returns the slots before the first step, zeros like `params`."""
         zeros = tf.nest.map_structure(tf.zeros_like, params)
         return (zeros, zeros)
 
     def step(self, params, gradient, slots, number, learning_rate, key):
-        """Takes a step.
+        """Returns `params` (or nested) and slots after a step.
 
-        Args:
-            params: Tensors (or nested).
-            gradient: Of the loss, likewise.
-            slots: What `zeros` or the last step returned.
-            number: Number of steps taken before, integer scalar.
-            learning_rate: Scalar.
-            key: Integer scalar, of the random stream of a member.
-
-        Returns:
-            params: After the step.
-            slots: After the step.
+        `number` steps were taken before; `key` is of the member's random
+        stream.
         """
         del key
         leaves = [
@@ -98,18 +82,9 @@ class Momentum(NamedTuple):
 
 
 def decay(name, steps):
-    """Returns a factor of the learning rate that falls within some steps.
+    """Returns a factor of the learning rate, 1 at first and 0 after `steps`.
 
-    Args:
-        name: One of `DECAYS`.
-        steps: Number of steps.
-
-    Returns:
-        schedule: Function of the number of a step to a scalar, 1 at first and 0
-            after `steps`; `None` for a constant.
-
-    Raises:
-        ValueError: If the name is unknown.
+    It is a function of the number of a step; `None` for a constant.
     """
     _validation.one_of("learning_rate_decay", name, DECAYS)
     if name == "constant":
@@ -122,14 +97,7 @@ def decay(name, steps):
 def cycle(steps):
     """Returns a factor that falls from 1 to 0 as a cosine, again and again.
 
-    Args:
-        steps: Steps of a cycle.
-
-    Returns:
-        schedule: Function of the number of a step to a scalar.
-
-    Reference:
-        - [Zhang et al., 2020](https://arxiv.org/abs/1902.03932), Eq. 1
+    It is a function of the number of a step (Zhang et al., 2020, Eq. 1).
     """
     return lambda number: (
         0.5 * (1.0 + tf.cos(math.pi * _part(number % steps, steps)))

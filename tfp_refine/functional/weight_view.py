@@ -26,20 +26,12 @@ class WeightView:
         select: `"trainable"`: the vector holds the trainable weights, in the
             order of `model.trainable_weights`, each flattened. `"none"`: the
             vector is empty; the model is called with the weights it has.
-        sample: Whether variational layers draw their weights. Defaults to
-            `True`.
+        sample: Whether variational layers draw their weights.
 
     Attributes:
-        model: The model.
-        select: Name of the selection.
-        sample: Whether variational layers draw their weights.
         variables: List of the `keras.Variable`s in the vector.
         fixed_variables: List of the model's other weights, such as moving
             averages.
-
-    Raises:
-        ValueError: If the model is not built, has nothing to select, or
-            selected weights of several dtypes.
     """
 
     def __init__(self, model, select="trainable", *, sample=True):
@@ -99,14 +91,7 @@ class WeightView:
         return [list(w.shape) for w in (*self.variables, *self.fixed_variables)]
 
     def params(self, model=None):
-        """Returns the current vector.
-
-        Args:
-            model: A model of the same architecture; this one if `None`.
-
-        Returns:
-            params: Tensor, `[P]`.
-        """
+        """Returns the current vector `[P]`, of this model or one like it."""
         like = self if model is None else type(self)(model, self.select)
         return flatten(like.variables, self.dtype)
 
@@ -115,24 +100,11 @@ class WeightView:
         return [tf.convert_to_tensor(v) for v in self.fixed_variables]
 
     def split(self, params):
-        """Cuts a vector into tensors.
-
-        Args:
-            params: `[P]`.
-
-        Returns:
-            values: List of tensors, of the shapes of `variables`.
-        """
+        """Cuts a vector `[P]` into tensors of the shapes of `variables`."""
         return split(self.variables, params)
 
     def assign(self, params, fixed=None):
-        """Sets the weights of the model.
-
-        Args:
-            params: `[P]`.
-            fixed: Values of `fixed_variables`, which stay as they are if
-                `None`.
-        """
+        """Sets the weights of the model, `fixed` ones too unless `None`."""
         for variable, value in zip(
             self.variables, self.split(params), strict=True
         ):
@@ -145,36 +117,19 @@ class WeightView:
             variable.assign(value)
 
     def call(self, x, params, fixed, key, index=0):
-        """Computes the outputs of the model, in inference mode.
+        """Computes the outputs `[B, ...]` (or nested), in inference mode.
 
-        Args:
-            x: Inputs, `[B, ...]` (or nested).
-            params: `[P]`.
-            fixed: Values of `fixed_variables`.
-            key: Integer scalar, of the random stream.
-            index: Integer scalar: calls with different ones draw independently.
-
-        Returns:
-            outputs: Outputs of the model, `[B, ...]` (or nested).
+        `key` is that of the random stream; calls with different values of
+        `index` draw independently.
         """
         outputs, _ = self._stateless_call(x, params, fixed, key, index, False)
         return outputs
 
     def call_and_update(self, x, params, fixed, key, index, training):
-        """Calls the model, and returns what the call changes.
+        """Calls the model, in training mode or not.
 
-        Args:
-            x: As for `call`.
-            params: As for `call`.
-            fixed: As for `call`.
-            key: As for `call`.
-            index: As for `call`.
-            training: Whether in training mode.
-
-        Returns:
-            outputs: Outputs of the model, `[B, ...]` (or nested).
-            fixed: Values of `fixed_variables` after the call.
-            penalty: Sum of the model's losses, scalar.
+        Returns the outputs, values of `fixed_variables` after the call, and the
+        sum of the model's losses, a scalar.
         """
         outputs, updated, losses = self._stateless_call(
             x, params, fixed, key, index, training, return_losses=True
@@ -192,15 +147,7 @@ class WeightView:
         return outputs, fixed, penalty
 
     def shared(self, x, fixed):
-        """Computes, in a trace, what all draws of the weights share.
-
-        Args:
-            x: Inputs, `[B, ...]` (or nested).
-            fixed: Values of `fixed_variables`.
-
-        Returns:
-            shared: What `draws` takes: here the inputs themselves.
-        """
+        """Computes, in a trace, what all draws share: here the inputs."""
         del fixed
         return x
 
@@ -217,16 +164,9 @@ class WeightView:
         return hashed.hexdigest()[:16]
 
     def compiled(self, name, function, arguments, varying):
-        """Finds a program, compiled once for each kind of inputs.
+        """Returns the `Program` of a named function, one per kind of inputs.
 
-        Args:
-            name: Of the function.
-            function: Function of the arguments, the same for a name.
-            arguments: Of the call, nested.
-            varying: For each argument whether its first axis may change.
-
-        Returns:
-            program: `Program`.
+        `varying` says for each argument whether its first axis may change.
         """
         kind = repr(
             (
@@ -273,15 +213,7 @@ class WeightView:
 
 
 def flatten(variables, dtype):
-    """Concatenates tensors or variables.
-
-    Args:
-        variables: List of them.
-        dtype: Of the vector.
-
-    Returns:
-        vector: `[P]`.
-    """
+    """Concatenates a list of tensors or variables to a vector, `[P]`."""
     return tf.concat(
         [
             tf.zeros([0], dtype),
@@ -295,15 +227,7 @@ def flatten(variables, dtype):
 
 
 def split(variables, vector):
-    """Cuts a vector into tensors of the shapes and dtypes of variables.
-
-    Args:
-        variables: List of `keras.Variable`s.
-        vector: `[P]`.
-
-    Returns:
-        values: List of tensors.
-    """
+    """Cuts a vector into tensors of the shapes and dtypes of variables."""
     if not variables:  # `tf.split` needs one
         return []
     return [

@@ -18,14 +18,7 @@ def best_prior_precision(eigenvalues, squared_norm):
 
     There its derivative, `effective_number - precision * squared_norm`, is
     zero: the fixed point of MacKay, and as that falls with the precision, the
-    only one.
-
-    Args:
-        eigenvalues: Of the Hessian, `[D]`.
-        squared_norm: Of the weights.
-
-    Returns:
-        prior_precision: Float.
+    only one. Eigenvalues are of the Hessian, `[D]`.
     """
 
     def derivative(log_precision):
@@ -55,14 +48,9 @@ def best_prior_precision(eigenvalues, squared_norm):
 
 
 def best_noise_scale(log_evidence, start):
-    """Finds the noise where the evidence is greatest.
+    """Finds the noise where the evidence is greatest, near a guess.
 
-    Args:
-        log_evidence: Function of the standard deviation of the noise.
-        start: Positive guess.
-
-    Returns:
-        noise_scale: Float.
+    `log_evidence` is a function of the noise's standard deviation.
     """
     found = scipy.optimize.minimize_scalar(
         lambda log_scale: -log_evidence(math.exp(log_scale)),

@@ -14,24 +14,11 @@ _GRID = np.logspace(-4, 4, 100)
 def best_prior_precision(
     laplace, validation_data, grid, predictive, num_samples, seed, verbose
 ):
-    """Tries precisions of the prior.
+    """Returns the precision of the prior that predicts validation data best.
 
-    Args:
-        laplace: Fitted `Laplace`; its `prior_precision` is as before at the
-            end.
-        validation_data: `(x, y)`.
-        grid: Precisions, or `None`.
-        predictive: Method of `predict_proba`; of no importance for a
-            regression, whose predictive is Gaussian.
-        num_samples: Draws of it.
-        seed: Integer.
-        verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
-
-    Returns:
-        prior_precision: The one with the least negative log likelihood.
-
-    Raises:
-        ValueError: If an argument is invalid, or it is never finite.
+    `predictive` is a method of `predict_proba`, of no importance for a
+    regression, whose predictive is Gaussian. `laplace.prior_precision` is as
+    before at the end.
     """
     _validation.one_of("predictive", predictive, predictives.PREDICTIVES)
     _validation.positive_integer("num_samples", num_samples)

@@ -23,13 +23,7 @@ _NOT_FINITE = (
 
 
 class Numbers(NamedTuple):
-    """How many numbers an example of a last layer needs.
-
-    Attributes:
-        terms: Of `terms`.
-        root: Of `output_root`.
-        variance: Of `output_variance`.
-    """
+    """Numbers that an example of a last layer needs, by what is computed."""
 
     terms: int
     root: int
@@ -39,9 +33,8 @@ class Numbers(NamedTuple):
 class FullHessian:
     """Any symmetric matrix.
 
-    Args:
-        eigenvalues: float64 array, `[P]`, none of them negative.
-        vectors: Orthogonal matrix of eigenvectors, `[P, P]`.
+    `eigenvalues [P]`, float64, are not negative; `vectors [P, P]` are
+    orthogonal.
     """
 
     _covariance: ClassVar = covariances.Full
@@ -52,32 +45,18 @@ class FullHessian:
 
     @staticmethod
     def terms(features, outputs, likelihood):
-        """Computes what is summed over examples.
+        """Computes what is summed over examples, a tuple of tensors.
 
-        Args:
-            features: `phi`, float64, `[B, F]`.
-            outputs: float64, `[B, C]`.
-            likelihood: Object of `functional.likelihoods`.
-
-        Returns:
-            terms: Tuple of tensors.
+        Features are `phi [B, F]`, outputs `[B, C]`, both float64.
         """
         hessian = likelihood.output_hessian(outputs)
         return (gauss_newton.full(features, hessian),)
 
     @classmethod
     def from_sums(cls, sums, num_examples):
-        """Makes a Hessian of sums of `terms`.
+        """Makes a Hessian of the sums of `terms` over `N` examples.
 
-        Args:
-            sums: Tuple of arrays.
-            num_examples: `N`.
-
-        Returns:
-            hessian: Of the class.
-
-        Raises:
-            ValueError: If it is not finite, or not positive semi-definite.
+        Raises a `ValueError` unless it is finite and positive semi-definite.
         """
         del num_examples
         return cls(*_decompose("Hessian", sums[0]))
@@ -91,25 +70,13 @@ class FullHessian:
         )
 
     def covariance(self, scale):
-        """Returns the covariance with a scale along each basis vector.
-
-        Args:
-            scale: Standard deviations, `[P]`.
-
-        Returns:
-            covariance: One of `posteriors.covariances`.
-        """
+        """Returns the covariance with scales `[P]` along the basis."""
         return self._covariance(*self.vectors, scale)
 
     def output_root(self, features, scale):
-        """Computes roots `R` of the outputs' covariances `R R^T`.
+        """Computes roots `R` of the outputs' covariances `R R^T`, `[B, C, R]`.
 
-        Args:
-            features: `phi`, float64, `[B, F]`.
-            scale: Standard deviations along the basis, `[P]`.
-
-        Returns:
-            root: float64, `[B, C, R]`.
+        Of features `[B, F]` and standard deviations along the basis, `[P]`.
         """
         scaled = self.vectors[0] * scale
         scaled = tf.reshape(scaled, [-1, features.shape[-1], len(scale)])
@@ -135,10 +102,7 @@ class FullHessian:
 class KroneckerHessian(FullHessian):
     """The Kronecker product of a factor of outputs and one of features.
 
-    Args:
-        eigenvalues: float64 array, `[C * F]`, none of them negative.
-        outputs: Orthogonal matrix of eigenvectors, `[C, C]`.
-        features: Likewise, `[F, F]`.
+    The eigenvectors are orthogonal matrices, `[C, C]` and `[F, F]`.
     """
 
     _covariance = covariances.Kronecker
@@ -188,11 +152,7 @@ class KroneckerHessian(FullHessian):
 
 
 class DiagonalHessian(FullHessian):
-    """The diagonal stands for the whole; the basis is the weights themselves.
-
-    Args:
-        eigenvalues: The diagonal, float64 array, `[P]`.
-    """
+    """The diagonal, for the whole; the basis is the weights themselves."""
 
     _covariance = covariances.Diagonal
     _vectors = ()

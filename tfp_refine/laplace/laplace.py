@@ -33,15 +33,6 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
     approximation, plus that of the prior, a Gaussian around 0. A subclass says
     which weights these are, and how the Hessian is approximated.
 
-    Args:
-        view: `LastLayerView` or `AllLayersView`.
-        likelihood: "classification" or "regression".
-        prior_precision: 1 / variance of the prior of each weight.
-        noise_scale: Standard deviation of the noise, for "regression".
-
-    Raises:
-        ValueError: If an argument is invalid.
-
     Attributes:
         hessian: Object of `hessians`, for a noise of 1; `None` before `fit`,
             as are `loc`, `covariance` and `fixed`.
@@ -69,12 +60,8 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
     def _terms(self, inputs, outputs, likelihood, loc, fixed):
         """Computes what the Hessian sums over examples, a tuple.
 
-        Args:
-            inputs: What the view takes, `[B, ...]` (or nested).
-            outputs: At the mean, float64, `[B, C]`.
-            likelihood: With a noise of 1.
-            loc: Weights, `[P]`.
-            fixed: Values of the view's fixed weights.
+        Outputs are at the mean, float64, `[B, C]`; the likelihood has a noise
+        of 1.
         """
 
     @abc.abstractmethod
@@ -85,23 +72,12 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
     def output_root(self, inputs):
         """Computes roots `R` of the linearized outputs' covariances `R R^T`.
 
-        Args:
-            inputs: What the view takes, `[B, ...]` (or nested).
-
-        Returns:
-            root: float64, `[B, C, R]`.
+        Inputs are what the view takes. Returns float64, `[B, C, R]`.
         """
 
     @abc.abstractmethod
     def output_variance(self, inputs):
-        """Computes the variances of the linearized outputs.
-
-        Args:
-            inputs: What the view takes, `[B, ...]` (or nested).
-
-        Returns:
-            variance: float64, `[B, C]`.
-        """
+        """Computes the variances of linearized outputs, float64, `[B, C]`."""
 
     # Fitting.
 
@@ -400,28 +376,12 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
         ).astype(self.view.dtype.as_numpy_dtype)
 
     def output_roots(self, inputs):
-        """Yields the Gaussians of the linearized outputs, block by block.
-
-        Args:
-            inputs: What the view takes, `[N, ...]` (or nested).
-
-        Yields:
-            mean: float64, `[B, C]`.
-            root: Roots `R` of the covariances `R R^T`, float64, `[B, C, R]`.
-        """
+        """Yields means and roots of the linearized outputs, block by block."""
         for mean, block in self._means(inputs, self._numbers().root):
             yield mean, self.output_root(block)
 
     def output_variances(self, inputs):
-        """Yields the moments of each linearized output, block by block.
-
-        Args:
-            inputs: What the view takes, `[N, ...]` (or nested).
-
-        Yields:
-            mean: float64, `[B, C]`.
-            variance: float64, `[B, C]`.
-        """
+        """Yields means and variances likewise, float64, `[B, C]`."""
         for mean, block in self._means(inputs, self._numbers().variance):
             yield mean, self.output_variance(block)
 
@@ -554,15 +514,7 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
 
 
 def blocks(num_examples, numbers):
-    """Yields rows of which none needs too much memory.
-
-    Args:
-        num_examples: `N`.
-        numbers: Numbers that an example needs.
-
-    Yields:
-        rows: Slice of the examples.
-    """
+    """Yields slices of rows of which none needs too much memory."""
     size = max(1, _MAX_NUMBERS // numbers)
     for begin in range(0, num_examples, size):
         yield slice(begin, min(begin + size, num_examples))

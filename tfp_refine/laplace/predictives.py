@@ -25,17 +25,10 @@ _MIN_VARIANCE = 1e-200
 
 
 def probabilities(laplace, inputs, method, num_samples, rng):
-    """Computes class probabilities from the Gaussian of linearized outputs.
+    """Computes class probabilities `[N, C]`, float64, in closed form.
 
-    Args:
-        laplace: Fitted `Laplace` of a classifier.
-        inputs: What its view takes, `[N, ...]` (or nested).
-        method: One of `PREDICTIVES`, but "mc".
-        num_samples: `S`, draws of "linearized".
-        rng: `numpy` generator of these.
-
-    Returns:
-        probs: float64 array, `[N, C]`.
+    Inputs are what the view takes; `method` is one of `CLOSED_METHODS`, of
+    which "linearized" draws `num_samples` outputs by `rng`.
     """
     if method == "probit":
         found = (
@@ -56,18 +49,9 @@ def probabilities(laplace, inputs, method, num_samples, rng):
 
 
 def weight_draws(laplace, inputs, num_samples, seed):
-    """Averages class probabilities over the draws of "mc".
+    """Averages class probabilities `[N, C]` over the draws of "mc".
 
     What `predict_proba` computes, from inputs that the view has computed.
-
-    Args:
-        laplace: Fitted `Laplace` of a classifier.
-        inputs: What its view takes, `[N, ...]` (or nested).
-        num_samples: `S`.
-        seed: Integer.
-
-    Returns:
-        probs: Array, `[N, C]`.
     """
     total = 0.0
     count = functional.data.num_examples(inputs)
@@ -89,14 +73,7 @@ def _average(likelihood, mean, root, num_samples, rng):
 
 
 def square_root(root):
-    """Turns roots of covariances into square ones.
-
-    Args:
-        root: `[B, C, K]`.
-
-    Returns:
-        root: `[B, C, C]`.
-    """
+    """Turns roots of covariances, `[B, C, K]`, into square ones."""
     size = root.shape[1]
     if root.shape[2] == size:
         return root
@@ -111,14 +88,9 @@ def square_root(root):
 
 
 def probit(mean, variance):
-    """Approximates class probabilities; one output is a logit of two classes.
+    """Approximates class probabilities, `[B, C]`, from logits' moments.
 
-    Args:
-        mean: Of the logits, `[B, C]`.
-        variance: Of each, `[B, C]`.
-
-    Returns:
-        probs: `[B, C]`, or `[B, 2]` if `C` is 1.
+    Mean and variance are `[B, C]`; one logit is of the second of two classes.
     """
     if mean.shape[-1] > 1:
         return tf.exp(logistic_normal.multiclass_probit(mean, variance))
@@ -127,15 +99,7 @@ def probit(mean, variance):
 
 
 def mean_field(mean, covariance):
-    """Approximates class probabilities, likewise.
-
-    Args:
-        mean: Of the logits, `[B, C]`.
-        covariance: Of them, `[B, C, C]`.
-
-    Returns:
-        probs: `[B, C]`, or `[B, 2]` if `C` is 1.
-    """
+    """Approximates them from mean `[B, C]` and covariance `[B, C, C]`."""
     if mean.shape[-1] > 1:
         return tf.exp(logistic_normal.mean_field(mean, covariance))
     return probit(mean, covariance[..., 0])

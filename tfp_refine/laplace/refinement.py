@@ -36,13 +36,7 @@ _INIT, _TRAINING = range(2)
 class Flow:
     """A chain of flows of one kind, after or before the Gaussian.
 
-    Attributes:
-        kind: "radial" or "planar".
-        length: Number of flows, 0 or more.
-        space: "whitened": the flows move standard normal draws, which the base
-            then makes weights of. "paper": they move draws of the base, weights
-            themselves.
-        base: "laplace", or "standard_normal": weights from N(0, I).
+    Attributes are arguments of `Laplace.refine`.
     """
 
     kind: str = "radial"
@@ -59,12 +53,7 @@ class Flow:
     def initial_params(self, size, rng):
         """Draws parameters of flows that are near the identity.
 
-        Args:
-            size: `P`, the number of weights.
-            rng: `numpy` generator.
-
-        Returns:
-            params: Dict of arrays, `[length, P]` or `[length]`.
+        Returns a dict of arrays, `[length, P]` or `[length]`.
         """
         length = self.length
 
@@ -92,14 +81,9 @@ class Flow:
         }
 
     def bijector(self, params, gaussian):
-        """Makes the bijector from standard normal draws to weights.
+        """Makes the `tfb.Chain` from standard normal draws to weights.
 
-        Args:
-            params: As `initial_params`, tensors or arrays of one dtype.
-            gaussian: List of the bijector of the base; empty for N(0, I).
-
-        Returns:
-            bijector: `tfb.Chain`, of which the last acts first.
+        `gaussian` lists the bijector of the base; it is empty for N(0, I).
         """
         flows = [
             KINDS[self.kind](**{name: v[step] for name, v in params.items()})
@@ -122,26 +106,7 @@ def refine(
     seed,
     verbose,
 ):
-    """Trains a flow; see `Laplace.refine`, whose arguments these are.
-
-    Args:
-        laplace: Fitted `Laplace`, with training data.
-        flow: `Flow`.
-        prior_precision: As there.
-        epochs: As there.
-        batch_size: As there.
-        learning_rate: As there.
-        num_samples: As there.
-        seed: As there.
-        verbose: As there.
-
-    Returns:
-        posterior: `FlowPosterior`.
-
-    Raises:
-        ValueError: If an argument is invalid.
-        FloatingPointError: If the bound is not finite.
-    """
+    """Trains a flow; see `Laplace.refine`, whose arguments these are."""
     prior_precision = _validation.positive(
         "prior_precision",
         laplace.prior_precision if prior_precision is None else prior_precision,
@@ -234,21 +199,10 @@ def _loss(laplace, flow, prior_precision, num_samples):
 def train_params(
     loss, params, data, batches, epochs, learning_rate, key, verbose
 ):
-    """Trains the parameters of flows.
+    """Trains the parameters of flows, a dict of arrays.
 
-    Args:
-        loss: As `train.Trainer` takes it.
-        params: Dict of arrays.
-        data: Of the training, `[N, ...]` (nested).
-        batches: `train.Batches`.
-        epochs: Passes over the data.
-        learning_rate: Adam's at the first step; it falls to 0 as a cosine.
-        key: Integer, of the random stream.
-        verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
-
-    Returns:
-        params: Dict of arrays.
-        trace: Mean bound of the steps of each part, nats, float64, `[T]`.
+    The loss is as `train.Trainer` takes it, `learning_rate` that at the first
+    step. Also returns the mean bound of the steps of each part, nats, `[T]`.
     """
     rule = update_rules.Adam()
     trainer = train.Trainer(

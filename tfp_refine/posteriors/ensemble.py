@@ -205,15 +205,7 @@ def _one_by_one(parts):
 
 
 def check_num_samples(num_samples, num_members):
-    """Warns of draws that leave members out.
-
-    Args:
-        num_samples: `S`.
-        num_members: `M`.
-
-    Warns:
-        UserWarning: If `S` is smaller than `M`.
-    """
+    """Warns of draws that leave members out."""
     if num_samples < num_members:
         warnings.warn(
             f"`num_samples` is smaller than the number of members, "

@@ -14,7 +14,7 @@ _LOG_TWO_PI = float(np.log(2.0 * np.pi))
 
 
 class EvidenceBound:
-    """What a posterior with a density, a likelihood and a prior can do.
+    """Bound on the evidence of a posterior with a density.
 
     The prior is `N(0, I / prior_precision)`. A subclass, also of `Posterior`,
     has a `view` with `outputs` and values of its `fixed` weights.
@@ -24,7 +24,7 @@ class EvidenceBound:
         likelihood: Object of `functional.likelihoods`.
         prior_precision: 1 / variance of the prior of each weight.
         inputs: Training inputs as `view.outputs` takes them, `[N, ...]` (or
-            nested): features of a last layer. `None` where they are not known.
+            nested), such as features; `None` where they are not known.
         targets: Training targets as `likelihood.log_prob` takes them, array
             `[N, ...]`; `None` likewise.
     """
@@ -52,20 +52,9 @@ class EvidenceBound:
         return self
 
     def data(self, x, y, batch_size=256, on_batch=None):
-        """Checks data, and computes what the view takes of them.
+        """Returns inputs as the view takes them, and targets, `[N, ...]`.
 
-        Args:
-            x: As for `set_data`.
-            y: As for `set_data`.
-            batch_size: As for `set_data`.
-            on_batch: Function called with the examples done, or `None`.
-
-        Returns:
-            inputs: `[N, ...]` (or nested).
-            targets: Array, `[N, ...]`.
-
-        Raises:
-            ValueError: As for `set_data`.
+        `on_batch` is called with the number of examples done.
         """
         _validation.positive_integer("batch_size", batch_size)
         x, y, _ = functional.data.examples(x, y)
@@ -74,11 +63,7 @@ class EvidenceBound:
         return self.view.inputs(x, batch_size, on_batch, self.fixed), targets
 
     def check_data(self):
-        """Checks that training data are known.
-
-        Raises:
-            ValueError: If there is no posterior yet, or they are not.
-        """
+        """Raises a `ValueError` unless fitted, with training data."""
         self._check_ready()
         if self.targets is None:
             raise ValueError(
@@ -129,15 +114,9 @@ class EvidenceBound:
 
 
 def push(bijector, z):
-    """Makes weights of standard normal draws, with their density.
+    """Makes weights `theta [S, P]` of standard normal draws, `[S, P]`.
 
-    Args:
-        bijector: `tfb.Bijector` of vectors, or a `tfb.Chain`.
-        z: Draws, `[S, P]`.
-
-    Returns:
-        theta: Weights, `[S, P]`.
-        log_q: Their log density, nats, `[S]`.
+    Also returns their log density, nats, `[S]`.
     """
     log_q = -0.5 * tf.reduce_sum(tf.square(z) + _LOG_TWO_PI, axis=-1)
     theta = z

@@ -129,21 +129,13 @@ def fast_gradient_sign(
 
 
 def _objective(loss, y, outputs):
-    """Factors the gradient of the negative log likelihood.
+    """Factors the gradient of the negative log likelihood of each example.
 
     Where a classifier is sure of the right class, that gradient is zero in
     single precision, and an attack that stands still would pass for robustness.
-    With logits `f` it is `1 - p_y` times the gradient of
-    `logsumexp_{j != y} f_j - f_y`, which is not.
-
-    Args:
-        loss: The loss.
-        y: Targets, `[B, ...]`.
-        outputs: Outputs of the model, `[B, ...]`.
-
-    Returns:
-        objective: `[B]`.
-        log_weight: Logarithm of the factor of its gradient, float32, `[B]`.
+    With logits `f` it is `1 - p_y` times the gradient of `logsumexp_{j != y}
+    f_j - f_y`, which is not. Returns that objective, and the logarithm of the
+    factor, float32, both `[B]`.
     """
     takes_logits = isinstance(
         loss, keras.losses.SparseCategoricalCrossentropy

@@ -101,18 +101,7 @@ class FlowPosterior(evidence_bound.EvidenceBound, protocol.Posterior):
 
 
 class Affine(tfp.bijectors.Bijector):
-    """Makes draws of a Gaussian of standard normal ones.
-
-    Args:
-        loc: Mean, `[P]`.
-        covariance: One of `covariances` with as many draws as weights.
-        dtype: Of the draws.
-        name: Name of the bijector.
-
-    Attributes:
-        loc: Mean, tensor `[P]`.
-        covariance: The covariance.
-    """
+    """Makes draws `[..., P]` of a Gaussian of standard normal ones."""
 
     def __init__(self, loc, covariance, dtype=tf.float64, name="affine"):
         parameters = dict(locals())

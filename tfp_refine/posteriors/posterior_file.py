@@ -15,17 +15,7 @@ _HISTORY = "history/"
 
 
 def write(path, posterior, description, arrays):
-    """Writes a posterior to a file.
-
-    Args:
-        path: File; an old one is replaced.
-        posterior: `Posterior`.
-        description: What the family describes, a dict that JSON can hold.
-        arrays: Arrays of the family, a dict.
-
-    Raises:
-        ValueError: If it cannot be written.
-    """
+    """Writes a posterior, and what its family says, to a file."""
     view, link = posterior.view, posterior.link
     about = {
         "view": _describe(view),
@@ -53,17 +43,7 @@ def write(path, posterior, description, arrays):
 def read(path, model, families, custom_objects):
     """Reads what `write` wrote.
 
-    Args:
-        path: File.
-        model: `keras.Model` of the posterior; the one in the file if `None`.
-        families: Dict of the classes of posteriors, by name.
-        custom_objects: As for `copying.from_bytes`.
-
-    Returns:
-        posterior: `Posterior`.
-
-    Raises:
-        ValueError: If the file cannot be read, or belongs to another model.
+    `model` is that in the file if `None`; `families` are classes by name.
     """
     manifest, arrays, contents = files.read(path)
     about, kind = manifest["description"], manifest["kind"]
@@ -114,15 +94,7 @@ def unpack(arrays, prefix="fixed"):
 
 
 def same_view(view, model):
-    """Returns the view of another model with the same architecture.
-
-    Args:
-        view: View.
-        model: `keras.Model`.
-
-    Returns:
-        view: Of this model, with the same selection.
-    """
+    """Returns a view of another model with the same architecture."""
     return _view(_describe(view), model, None)
 
 

@@ -81,13 +81,7 @@ class Posterior(abc.ABC):
 
     @abc.abstractmethod
     def _draw(self, num_samples, seed, at_once) -> Iterator[Draws]:
-        """Yields draws of the weights, in order, `num_samples` in all.
-
-        Args:
-            num_samples: `S`.
-            seed: Integer.
-            at_once: Largest number of draws at a time.
-        """
+        """Yields `Draws` in order, `num_samples` in all, `at_once` at most."""
 
     @abc.abstractmethod
     def _contents(self) -> tuple[dict, dict]:
@@ -389,17 +383,9 @@ class Posterior(abc.ABC):
     def _stream(self, x, num_samples, seed, batch_size, at_once=None):
         """Yields outputs, block by block of rows, and of draws inside.
 
-        Args:
-            x: As for `predict`.
-            num_samples: `S`.
-            seed: As for `predict`.
-            batch_size: As for `predict`.
-            at_once: Draws computed at a time; all that memory allows if `None`.
-
-        Yields:
-            rows: Slice of the examples.
-            draws: Slice of the draws.
-            outputs: Tensors `[s, B, ...]` (or nested).
+        Each is a slice of the examples, a slice of the draws, and tensors `[s,
+        B, ...]` (or nested). `at_once` draws are computed at a time; all that
+        memory allows if `None`.
         """
         _validation.positive_integer("num_samples", num_samples)
         _validation.positive_integer("batch_size", batch_size)
@@ -486,11 +472,9 @@ def load_posterior(
 
 
 class _Collector:
-    """Puts blocks of rows together.
+    """Puts blocks `[B, ...]`, or `[S, B, ...]` if `S` is given, together.
 
-    Args:
-        x: The inputs: where their number is known, memory is taken once.
-        sample_axis: `S` if results are `[S, B, ...]`; else they are `[B, ...]`.
+    Where the number of inputs is known, memory is taken once.
     """
 
     def __init__(self, x, sample_axis=None):

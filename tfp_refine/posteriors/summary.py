@@ -32,17 +32,7 @@ class Summary:
 
 
 def check_quantiles(quantiles):
-    """Checks probabilities of quantiles.
-
-    Args:
-        quantiles: Sequence of numbers in (0, 1), or `None` for none.
-
-    Returns:
-        quantiles: Tuple of floats.
-
-    Raises:
-        ValueError: If one is not in (0, 1).
-    """
+    """Returns probabilities in (0, 1) as a tuple, empty for `None`."""
     try:
         values = tuple(() if quantiles is None else quantiles)
     except TypeError:
@@ -54,18 +44,9 @@ def check_quantiles(quantiles):
 
 
 def blocks(stream, num_samples, quantiles, link):
-    """Computes statistics of each block of rows.
+    """Yields rows and their statistics, a dict of arrays `[B, ...]`.
 
-    Args:
-        stream: As `Posterior._stream` yields it.
-        num_samples: `S`.
-        quantiles: Tuple of floats.
-        link: `Link`, or `None`.
-
-    Yields:
-        rows: Slice of the examples.
-        block: Dict of arrays `[B, ...]` (or nested); quantiles are
-            `[B, Q, ...]`.
+    `stream` is as of `Posterior._stream`. Quantiles are `[B, Q, ...]`.
     """
     for rows, draws, outputs in stream:
         if draws.start == 0:
@@ -97,15 +78,7 @@ def blocks(stream, num_samples, quantiles, link):
 
 
 def from_blocks(result, quantiles):
-    """Makes a `Summary` of the statistics of all rows.
-
-    Args:
-        result: Dict of arrays `[N, ...]` (or nested).
-        quantiles: Tuple of floats.
-
-    Returns:
-        summary: `Summary`.
-    """
+    """Makes a `Summary` of the statistics of all rows, `[N, ...]`."""
     if quantiles:
         result["quantiles"] = keras.tree.map_structure(
             lambda leaf: np.moveaxis(leaf, 1, 0), result["quantiles"]
@@ -114,11 +87,7 @@ def from_blocks(result, quantiles):
 
 
 class _Moments:
-    """Running mean and sum of squared deviations, in float64.
-
-    Reference:
-        - [Chan et al., 1983](https://doi.org/10.1080/00031305.1983.10483115)
-    """
+    """Running mean and sum of squared deviations, in float64 (Chan, 1983)."""
 
     def __init__(self):
         self._count, self.mean, self._squares = 0, 0.0, 0.0

@@ -17,17 +17,11 @@ _BLOCK_SIZE = 2**21
 def evaluator(objective, vectorized=False):
     """Compiles the bound of each member, but for its cost.
 
-    Args:
-        objective: `RefinementObjective`.
-        vectorized: As for `members.map_members`.
-
-    Returns:
-        program: `Program` of: a stacked `MemberState`; the keys of the members'
-            random streams `[M]`, which fix the draws; indices of the training
-            examples to use `[n]`, int32; the number of weight draws, int64; the
-            objective's `fixed` and `data`. It returns the log likelihood of all
-            `N` examples, expected under the posterior, and the KL divergence of
-            the posterior from its conditional prior, both nats, float64, `[M]`.
+    The `Program` takes a stacked `MemberState`, keys of the members' random
+    streams `[M]`, indices of training examples `[n]`, int32, the number of
+    weight draws, int64, and the objective's `fixed` and `data`. It returns the
+    expected log likelihood of all `N` examples, and the KL divergence of the
+    posterior from its conditional prior, both nats, float64, `[M]`.
     """
 
     def trace(state, keys, rows, num_samples, fixed, data):
@@ -55,19 +49,10 @@ def evaluator(objective, vectorized=False):
 def expected_log_likelihood(
     objective, params, fixed, data, rows, key, num_samples
 ):
-    """Estimates the expected log likelihood, in a trace.
+    """Estimates the expected log likelihood of all `N` examples, nats.
 
-    Args:
-        objective: `Objective`.
-        params: As for its `nll`.
-        fixed: As for its `nll`.
-        data: Its data.
-        rows: Indices of the training examples to use, `[n]`, int32.
-        key: Key of the random stream, int64, a scalar.
-        num_samples: Weight draws, int64, a scalar.
-
-    Returns:
-        log_likelihood: Of all `N` examples, nats, float64, a scalar.
+    It uses the examples `rows [n]`, int32, and `num_samples` weight draws.
+    Returns a float64 scalar, in a trace.
     """
     num_rows = tf.shape(rows, tf.int64)[0]
     size = block_rows(data[0])
@@ -96,13 +81,6 @@ def expected_log_likelihood(
 
 
 def block_rows(x):
-    """Returns how many rows of inputs are computed at a time.
-
-    Args:
-        x: Inputs, `[N, ...]` (or nested).
-
-    Returns:
-        rows: Integer, at least 1.
-    """
+    """Returns how many rows of inputs are computed at a time."""
     numbers = sum(math.prod(leaf.shape[1:]) for leaf in keras.tree.flatten(x))
     return max(1, min(_BLOCK, _BLOCK_SIZE // max(1, numbers)))

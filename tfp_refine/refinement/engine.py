@@ -19,31 +19,14 @@ _TRIAL_STEPS = 5
 
 
 def zero_moments(params):
-    """Returns Adam's moments before the first step.
-
-    Args:
-        params: Array, `[M, ...]`.
-
-    Returns:
-        moments: Tuple of two arrays like it.
-    """
+    """Returns Adam's moments before the first step, two arrays."""
     return (np.zeros_like(params), np.zeros_like(params))
 
 
 class Engine:
     """Compiled programs of a refinement; each is traced once.
 
-    Args:
-        objective: `RefinementObjective`.
-        settings: `Settings`.
-        members_per_batch: Members that are computed at a time.
-        vectorized: As for `members.map_members`.
-        executor: Executor whose constants are the objective's `fixed` and
-            `data`.
-
-    Attributes:
-        members_per_batch: As the argument.
-        vectorized: As the argument.
+    The executor's constants are the objective's `fixed` and `data`.
     """
 
     def __init__(
@@ -100,16 +83,7 @@ class Engine:
         }
 
     def condition(self, state, ratio, keys):
-        """Draws an auxiliary variable for each member and conditions on it.
-
-        Args:
-            state: Stacked `MemberState`.
-            ratio: Variance ratio in (0, 1).
-            keys: Keys of the members' random streams, `[M]`.
-
-        Returns:
-            state: Stacked `MemberState`.
-        """
+        """Draws an auxiliary variable for each member and conditions on it."""
         ratio = tf.constant(ratio, tf.float64)
         batches = members.batches(
             self.members_per_batch, state, np.asarray(keys, np.int64)
@@ -122,16 +96,9 @@ class Engine:
     def run(self, state, moments, keys, learning_rate, begin, end):
         """Takes optimization steps `begin` to `end` of each member.
 
-        Args:
-            state: Stacked `MemberState`.
-            moments: Adam's moments, a pair of `[M, 2, W]`.
-            keys: Keys of the members' random streams, `[M]`.
-            learning_rate: Scalar, before its decay.
-            begin: First step.
-            end: Step after the last.
-
-        Yields:
-            result: `train.Result` of a batch of members, in their order.
+        Adam's moments are a pair of `[M, 2, W]`, the learning rate is that
+        before its decay. Yields a `train.Result` for each batch of members, in
+        order.
         """
         dtype = state.params.dtype
         return self._in_batches(
@@ -150,16 +117,9 @@ class Engine:
         )
 
     def evaluate(self, state, keys, rows):
-        """Estimates each member's bound, but for its cost, nats.
+        """Estimates log likelihood of all examples and KL of members.
 
-        Args:
-            state: Stacked `MemberState`.
-            keys: Keys of the members' random streams, `[M]`.
-            rows: Indices of the examples to use.
-
-        Returns:
-            log_likelihood: Of all examples, float64, `[M]`.
-            kl: float64, `[M]`.
+        Both are nats, float64, `[M]`, from the examples `rows`.
         """
         # Which may be of a few members: then an equal part for each worker.
         share = -(-len(keys) // self.num_workers)
@@ -199,16 +159,6 @@ def make_engine(objective, settings, execution, state, moments):
     On a CPU, members that are mapped are faster and take less memory than
     members that are vectorized, as `benchmarks/refinement.py` shows. On an
     accelerator it depends on the model: there both are tried.
-
-    Args:
-        objective: `RefinementObjective`.
-        settings: `Settings`.
-        execution: `Execution`.
-        state: Stacked `MemberState`, for a trial.
-        moments: Adam's moments, likewise.
-
-    Returns:
-        engine: `Engine`.
     """
     constants = (objective.fixed, objective.data)
     if execution.coordinator is not None:
@@ -234,15 +184,7 @@ def make_engine(objective, settings, execution, state, moments):
 def faster(first, second, settings, state, moments):
     """Tries two engines for a few steps, and returns the faster one.
 
-    Args:
-        first: `Engine`.
-        second: `Engine`, which may fail, for instance for want of memory.
-        settings: `Settings`.
-        state: Stacked `MemberState` to try them on.
-        moments: Adam's moments, likewise.
-
-    Returns:
-        engine: One of the two.
+    The second may fail, for instance for want of memory.
     """
     seconds = _trial_seconds(first, settings, state, moments)
     try:

@@ -21,17 +21,11 @@ _EVALUATED_TOGETHER = 4
 class Loop:
     """Advances a refinement to its end, and saves it.
 
-    Args:
-        engine: `Engine`.
-        settings: `Settings`.
-        num_examples: `N`.
-        state: `RefinementState` to continue from; it is changed.
-        checkpoint: `Checkpoint`, or `None`.
-        report: Function of `(steps_done, elbo)`, called now and then.
-        clock: Function that returns seconds.
+    `report` is called with the steps done and the mean bound, now and then;
+    `clock` returns seconds.
 
     Attributes:
-        state: `RefinementState`.
+        state: `RefinementState`, which is changed.
         save_every: Least seconds between two saves within one auxiliary
             variable.
         save_ratio: The same, as a multiple of what the last save took.
@@ -77,12 +71,9 @@ class Loop:
         self._evaluate(_FINAL, state.elbo_final)
 
     def _evaluate(self, purpose, elbo):
-        """Fills in bounds from all examples, a few members at a time.
+        """Fills in missing bounds, NaN, from all examples.
 
-        Args:
-            purpose: Random stream.
-            elbo: Bounds, `[M]`; NaN where one is missing, and where a member
-                failed.
+        A few members at a time, but not those that failed.
         """
         everything = np.arange(self._num_examples)
         missing = np.flatnonzero(np.isnan(elbo) & ~np.array(self._failed()))

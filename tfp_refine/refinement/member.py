@@ -63,16 +63,10 @@ def condition_on_draw(
 ) -> MemberState:
     """Draws the next auxiliary variable and conditions on it.
 
-    All in float64: the costs of all weights are summed, and the conditional
-    scales can be small beside the prior's.
-
-    Args:
-        state: State after the last auxiliary variable.
-        ratio: Variance ratio in (0, 1), a float64 scalar.
-        noise: Standard normal draws, float64, `[W]`.
-
-    Returns:
-        state: With `q(w | a)`, `p(w | a)` and the cost of `a` added.
+    Returns a state with `q(w | a)`, `p(w | a)` and the cost of `a` added. The
+    variance ratio is in (0, 1), the noise standard normal, `[W]`, all in
+    float64: the costs of all weights are summed, and the conditional scales can
+    be small beside the prior's.
     """
     dtype = state.params.dtype
     q = posterior(tf.cast(state.params, tf.float64), state.prior_loc)

@@ -9,20 +9,8 @@ from tfp_refine.functional import objective as objective_lib
 class RefinementObjective(functional.Objective):
     """Objective of a mean-field posterior, with its prior.
 
-    Args:
-        model: Built `keras.Model` with variational layers.
-        x: Training inputs, as for `refine`.
-        y: Training targets, as for `refine`.
-        loss: Negative log likelihood, as for `refine`.
-        refine_deterministic: Whether the vector includes the trainable weights
-            without a posterior.
-
-    Attributes:
-        prior: The model's prior, `(loc [W], scale [W])`.
-
-    Raises:
-        ValueError: If model, data and loss do not fit each other, or the model
-            cannot be refined.
+    With `refine_deterministic` the vector includes the trainable weights
+    without a posterior. `prior` is `(loc [W], scale [W])`.
     """
 
     def __init__(self, model, x, y, loss, refine_deterministic):
@@ -35,17 +23,9 @@ class RefinementObjective(functional.Objective):
 
 
 def check_layers(model, num_examples):
-    """Refuses layers that have no bound.
+    """Refuses variational layers that do not sample: they have no bound.
 
-    Args:
-        model: `keras.Model`.
-        num_examples: `N`.
-
-    Raises:
-        ValueError: If a variational layer does not sample.
-
-    Warns:
-        UserWarning: If a layer was trained with another `N`.
+    Warns if one was trained with another number of examples.
     """
     for layer in model._flatten_layers():
         if not getattr(layer, "variational_weights", ()):

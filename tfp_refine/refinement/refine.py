@@ -160,21 +160,7 @@ def refine(
 
 
 def run(model, x, y, loss, settings, execution, checkpoint_dir, verbose):
-    """Refines with checked settings, as `refine`.
-
-    Args:
-        model: As for `refine`.
-        x: As for `refine`.
-        y: As for `refine`.
-        loss: As for `refine`.
-        settings: `Settings`.
-        execution: `Execution`.
-        checkpoint_dir: As for `refine`.
-        verbose: As for `refine`.
-
-    Returns:
-        ensemble: `RefinedEnsemble`.
-    """
+    """Refines with checked settings, as `refine`."""
     if execution.coordinator is not None:
         executor.check_reachable(model)
     objective = objective_lib.RefinementObjective(

@@ -15,13 +15,7 @@ MAPPINGS = ("auto", "map", "vmap")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """All that, with an objective, decides the result of a refinement.
-
-    The attributes are arguments of `refine`.
-
-    Raises:
-        ValueError: If one is invalid.
-    """
+    """All arguments of `refine` that decide its result, checked."""
 
     num_members: int
     members: tuple[int, ...] | None
@@ -85,13 +79,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Execution:
-    """How a refinement is computed: the result is the same up to rounding.
-
-    The attributes are arguments of `refine`.
-
-    Raises:
-        ValueError: If one is invalid.
-    """
+    """Arguments of `refine` that change its result by rounding alone."""
 
     mapping: str
     members_per_batch: int | None

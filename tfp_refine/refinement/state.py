@@ -58,13 +58,7 @@ class RefinementState:
     def begin(cls, params, prior, settings):
         """Creates the state of a refinement that has not started.
 
-        Args:
-            params: Mean-field posterior, `[2, W]`.
-            prior: `(loc [W], scale [W])`.
-            settings: `Settings`.
-
-        Returns:
-            state: `RefinementState`.
+        The mean-field posterior is `[2, W]`, the prior `(loc [W], scale [W])`.
         """
         count = len(settings.members)
 

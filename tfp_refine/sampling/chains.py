@@ -12,13 +12,7 @@ _SEGMENT = 25
 
 
 class Trace(NamedTuple):
-    """What is kept of each transition, `[T, chains, ...]`.
-
-    Attributes:
-        z: States.
-        diverges: Whether transitions diverged.
-        leapfrogs: Steps that their trajectories took.
-    """
+    """States, divergences and leapfrog steps, `[T, chains, ...]` each."""
 
     z: np.ndarray
     diverges: np.ndarray
@@ -30,18 +24,8 @@ def sample(
 ):
     """Runs chains of the no-U-turn sampler, one compiled program for all.
 
-    Args:
-        kernel: `tfp.mcmc.TransitionKernel` around a `NoUTurnSampler`.
-        start: States, tensor `[chains, D]`.
-        num_steps: `T`, number of transitions.
-        seed: Integer.
-        jit_compile: Whether XLA compiles.
-        verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
-        checkpoint: `functional.resumable.Checkpoint` to continue from, and to
-            save progress in, or `None`.
-
-    Returns:
-        trace: `Trace` of arrays.
+    `kernel` wraps a `NoUTurnSampler`; `start` is `[chains, D]`. Returns a
+    `Trace` of arrays `[T, chains, ...]`, of `num_steps` transitions.
     """
 
     def trace(state, results):
