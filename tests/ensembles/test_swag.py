@@ -6,7 +6,7 @@ import tfp_refine as tfr
 from tfp_refine import ensembles
 from tfp_refine import functional
 from tfp_refine import posteriors
-from tfp_refine.ensembles import snapshot_moments
+from tfp_refine.ensembles import swag_posterior
 
 N = 60
 
@@ -45,7 +45,7 @@ def fit(model, data, **options):
 
 def test_moments_are_those_of_the_snapshots(rng):
     snapshots = rng.normal(size=(5, 7))
-    mean, covariance = snapshot_moments.moments(snapshots, 3)
+    mean, covariance = swag_posterior.moments(snapshots, 3)
     np.testing.assert_allclose(mean, snapshots.mean(axis=0))
     deviations = np.stack(
         [snapshots[t] - snapshots[: t + 1].mean(axis=0) for t in (2, 3, 4)]
@@ -59,7 +59,7 @@ def test_moments_are_those_of_the_snapshots(rng):
 
 def test_weights_that_never_move_have_a_variance_nevertheless():
     snapshots = np.ones((4, 2), np.float32)
-    mean, covariance = snapshot_moments.moments(snapshots, 2)
+    mean, covariance = swag_posterior.moments(snapshots, 2)
     np.testing.assert_array_equal(mean, 1.0)
     np.testing.assert_allclose(covariance.variances(), 0.5e-30, rtol=1e-5)
 
@@ -105,7 +105,7 @@ def test_the_course_is_that_of_keras(data):
         history = other.fit(*data, batch_size=N, epochs=1, verbose=0)
         losses += history.history["loss"]
         snapshots.append(view.params().numpy())
-    mean, covariance = snapshot_moments.moments(np.array(snapshots), 3)
+    mean, covariance = swag_posterior.moments(np.array(snapshots), 3)
     np.testing.assert_allclose(posterior.loc, mean, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(
         posterior.covariance.variances(),

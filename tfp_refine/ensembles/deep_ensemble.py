@@ -130,10 +130,7 @@ def deep_ensemble(
         trained.fixed,
         objective.link,
         trained.history,
-        input_specs=keras.tree.map_structure(
-            lambda leaf: tf.TensorSpec([None, *leaf.shape[1:]], leaf.dtype),
-            objective.data[0],
-        ),
+        input_specs=functional.data.specs(objective.data[0]),
     )
 
 

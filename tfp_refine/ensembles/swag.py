@@ -9,7 +9,6 @@ import numpy as np
 from tfp_refine import _validation
 from tfp_refine import functional
 from tfp_refine import posteriors
-from tfp_refine.ensembles import snapshot_moments
 from tfp_refine.ensembles import swag_posterior
 from tfp_refine.functional import resumable
 from tfp_refine.functional import train
@@ -126,7 +125,7 @@ def swag(
     averages = any(map(np.any, map(np.not_equal, trained.fixed, start[1])))
     members = []
     for number in range(len(trained.params)):
-        loc, covariance = snapshot_moments.moments(
+        loc, covariance = swag_posterior.moments(
             np.stack([params[number] for params, _ in trained.snapshots]), rank
         )
         fixed = [value[number] for value in trained.fixed]

@@ -7,6 +7,9 @@ import numpy as np
 from tfp_refine import functional
 from tfp_refine import posteriors
 from tfp_refine.ensembles import moving_statistics
+from tfp_refine.posteriors import covariances
+
+_MIN_VARIANCE = 1e-30
 
 
 class SWAGPosterior(posteriors.GaussianPosterior):
@@ -64,3 +67,26 @@ class SWAGPosterior(posteriors.GaussianPosterior):
             self.view, draws.params, self.fixed, self._x
         )
         return draws._replace(fixed=fixed, stacked=True)
+
+
+def moments(snapshots, rank):
+    """Computes the mean `[P]`, and the `LowRank` covariance, of SWAG.
+
+    Snapshots are `[T, P]`. Half of the variance of each weight is the diagonal;
+    deviations of the last `rank`, 2 or more, from the means until then are the
+    other half of the covariance.
+    """
+    exact = snapshots.astype(np.float64)
+    counts = np.arange(1, len(exact) + 1)[:, np.newaxis]
+    running = np.cumsum(exact, axis=0) / counts
+    variance = np.maximum(np.var(exact, axis=0), _MIN_VARIANCE)
+    deviations = (exact - running)[-rank:]
+    mean, scale, factor = (
+        value.astype(snapshots.dtype)
+        for value in (
+            running[-1],
+            np.sqrt(0.5 * variance),
+            deviations / np.sqrt(2.0 * (rank - 1.0)),
+        )
+    )
+    return mean, covariances.LowRank(scale, factor)

@@ -13,9 +13,9 @@ from tfp_refine import _validation
 from tfp_refine import functional
 from tfp_refine import posteriors
 from tfp_refine.functional import copying
+from tfp_refine.functional import files
 from tfp_refine.functional import likelihoods
 from tfp_refine.functional import objective
-from tfp_refine.posteriors import posterior_file
 from tfp_refine.posteriors.protocol import Draws
 
 # Logarithms of the least and the greatest temperature.
@@ -140,7 +140,7 @@ class TemperatureScaling(posteriors.Posterior):
     def _contents(self):
         return {"temperature": self.temperature}, {
             "loc": self._loc,
-            **posterior_file.pack(self._fixed),
+            **files.pack(self._fixed),
         }
 
     @classmethod
@@ -149,7 +149,7 @@ class TemperatureScaling(posteriors.Posterior):
         scaled.view, scaled.link = view, link
         scaled.temperature = description["temperature"]
         scaled._loc = arrays["loc"]
-        scaled._fixed = posterior_file.unpack(arrays)
+        scaled._fixed = files.unpack(arrays)
         return scaled
 
 

@@ -90,6 +90,13 @@ def num_examples(x):
     return keras.tree.flatten(x)[0].shape[0]
 
 
+def specs(x):
+    """Returns the `tf.TensorSpec`s (nested) of any number of such rows."""
+    return keras.tree.map_structure(
+        lambda leaf: tf.TensorSpec([None, *leaf.shape[1:]], leaf.dtype), x
+    )
+
+
 def take(x, rows):
     """Takes a slice of the examples, of tensors `[N, ...]` (or nested)."""
     return keras.tree.map_structure(lambda leaf: leaf[rows], x)

@@ -34,7 +34,7 @@ def write(path, kind, description, arrays, model=None):
         "kind": kind,
         "description": description,
         "arrays": {name: _entry(value) for name, value in arrays.items()},
-        "model": None if model is None else hashlib.sha256(model).hexdigest(),
+        "model": None if model is None else _sha256(model),
     }
     handle, temporary = tempfile.mkstemp(
         dir=path.parent, prefix=f".{path.name}.", suffix=".tmp"
@@ -73,7 +73,7 @@ def read(path):
                 for name, entry in manifest["arrays"].items()
             }
             model = manifest["model"] and archive.read(_MODEL)
-            if model and _digest(model) != manifest["model"]:
+            if model and _sha256(model) != manifest["model"]:
                 raise ValueError(f"{_MODEL} is not the file that was saved")
             return manifest, arrays, model
     except (
@@ -94,6 +94,26 @@ def digest(arrays):
     for value in arrays if isinstance(arrays, list | tuple) else [arrays]:
         hashed.update(_entry(np.asarray(value))["sha256"].encode())
     return hashed.hexdigest()[:16]
+
+
+def pack(leaves, prefix="fixed"):
+    """Returns a list of arrays, such as fixed weights, as a dict of them."""
+    return {f"{prefix}_{i}": np.asarray(v) for i, v in enumerate(leaves)}
+
+
+def unpack(arrays, prefix="fixed"):
+    """Returns what `pack` packed, in order, from a dict of more arrays."""
+    count = sum(name.startswith(f"{prefix}_") for name in arrays)
+    return [arrays[f"{prefix}_{i}"] for i in range(count)]
+
+
+def below(arrays, prefix):
+    """Returns the arrays whose names start with a prefix, without it."""
+    return {
+        name.removeprefix(prefix): value
+        for name, value in arrays.items()
+        if name.startswith(prefix)
+    }
 
 
 def _manifest(archive):
@@ -127,5 +147,5 @@ def _entry(value):
     }
 
 
-def _digest(data):
+def _sha256(data):
     return hashlib.sha256(data).hexdigest()

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine.functional import data
 from tfp_refine.functional import output_layer
 
 
@@ -62,9 +63,6 @@ class LastLayerView(output_layer.OutputLayerView):
         for variable, value in zip(variables, self.split(params), strict=True):
             variable.assign(tf.cast(value, variable.dtype))
 
-    def _values(self, params):
-        return {}
-
     def shared(self, x, fixed):
         """Computes features in a trace, `[B, F + 1]`, as `WeightView`."""
         features, _, _ = self.observe(x, fixed)
@@ -76,7 +74,7 @@ class LastLayerView(output_layer.OutputLayerView):
         """Computes what the model returns, from features, as `WeightView`."""
         del fixed, key, index
         outputs = self.outputs(params, shared)
-        return ACTIVATIONS[self.activation](outputs)
+        return output_layer.ACTIVATIONS[self.activation](outputs)
 
     def call(self, x, params, fixed, key, index=0):
         """Computes what the model returns, `[B, C]`, as `WeightView`."""
@@ -89,14 +87,13 @@ class LastLayerView(output_layer.OutputLayerView):
         computed at a time; `on_batch` is called with the number of those done.
         Raises a `ValueError` if features are not finite.
         """
-        num_examples = keras.tree.flatten(x)[0].shape[0]
+        num_examples = data.num_examples(x)
         fixed = self.fixed() if fixed is None else list(fixed)
         program = self.compiled("shared", self.shared, x, (True, False))
         blocks = []
         for begin in range(0, num_examples, batch_size):
             rows = slice(begin, begin + batch_size)
-            block = keras.tree.map_structure(lambda v, r=rows: v[r], x)
-            blocks.append(program(block, fixed).numpy())
+            blocks.append(program(data.take(x, rows), fixed).numpy())
             if on_batch is not None:
                 on_batch(min(begin + batch_size, num_examples))
         features = np.concatenate(blocks)
@@ -165,10 +162,3 @@ class AllLayersView(output_layer.OutputLayerView):
         values.update(zip(map(id, self.fixed_variables), fixed, strict=True))
         weights = [values[id(v)] for v in self._trained.fixed_variables]
         return tf.cast(self.observe(x, weights)[1], theta.dtype)
-
-
-ACTIVATIONS = {
-    "linear": tf.identity,
-    "sigmoid": tf.sigmoid,
-    "softmax": tf.nn.softmax,
-}

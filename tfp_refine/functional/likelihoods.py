@@ -71,8 +71,22 @@ class Categorical:
         return tf.nn.softmax(outputs)
 
 
+class _Independent:
+    """Likelihood whose outputs do not share a target."""
+
+    def output_hessian(self, outputs):
+        """Computes the Hessian, diagonal, `[B, C, C]`, as `Categorical`."""
+        return tf.linalg.diag(self.output_hessian_diagonal(outputs))
+
+    def output_hessian_sum(self, outputs):
+        """Computes the sum of `output_hessian` over examples, `[C, C]`."""
+        return tf.linalg.diag(
+            tf.reduce_sum(self.output_hessian_diagonal(outputs), axis=0)
+        )
+
+
 @dataclasses.dataclass(frozen=True)
-class Bernoulli:
+class Bernoulli(_Independent):
     """Two classes, given the logit of the second, `[..., 1]`."""
 
     kind: ClassVar = "classification"
@@ -94,17 +108,9 @@ class Bernoulli:
     statistic = Categorical.statistic
     log_likelihood = Categorical.log_likelihood
 
-    def output_hessian(self, outputs):
-        """Computes `p (1 - p)`, `[B, 1, 1]`."""
-        return self.output_hessian_diagonal(outputs)[..., tf.newaxis]
-
     def output_hessian_diagonal(self, outputs):
         """Computes the diagonals of `output_hessian`, `[B, 1]`."""
         return tf.sigmoid(outputs) * tf.sigmoid(-outputs)
-
-    def output_hessian_sum(self, outputs):
-        """Computes the sum of `output_hessian` over examples, `[1, 1]`."""
-        return tf.reduce_sum(self.output_hessian(outputs), axis=0)
 
     def predictions(self, outputs):
         """Returns the probabilities of both classes, `[..., 2]`."""
@@ -112,7 +118,7 @@ class Bernoulli:
 
 
 @dataclasses.dataclass(frozen=True)
-class Gaussian:
+class Gaussian(_Independent):
     """Numbers around the outputs, `[..., D]`, with one noise for all.
 
     `noise_scale` is its standard deviation.
@@ -144,19 +150,9 @@ class Gaussian:
         log_norm = math.log(self.noise_scale) + 0.5 * math.log(2.0 * math.pi)
         return -0.5 * statistic / self.noise_scale**2 - count * log_norm
 
-    def output_hessian(self, outputs):
-        """Computes `1 / noise_scale**2` times the identity, `[B, D, D]`."""
-        return tf.linalg.diag(self.output_hessian_diagonal(outputs))
-
     def output_hessian_diagonal(self, outputs):
         """Computes the diagonals of `output_hessian`, `[B, D]`."""
         return tf.ones_like(outputs) / self.noise_scale**2
-
-    def output_hessian_sum(self, outputs):
-        """Computes the sum of `output_hessian` over examples, `[D, D]`."""
-        return tf.linalg.diag(
-            tf.reduce_sum(self.output_hessian_diagonal(outputs), axis=0)
-        )
 
     def predictions(self, outputs):
         """Returns the outputs: means, without the noise."""

@@ -58,7 +58,10 @@ def check_labels(loss, y_true, y_pred):
     TensorFlow itself stops on a CPU, with a message about an internal
     operation, and computes NaN elsewhere.
     """
-    if not _takes_class_numbers(loss):
+    if not (
+        isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
+        or loss is keras.losses.sparse_categorical_crossentropy
+    ):
         return
     num_classes = y_pred.shape[-1]
     low, high = float(keras.ops.min(y_true)), float(keras.ops.max(y_true))
@@ -67,12 +70,6 @@ def check_labels(loss, y_true, y_pred):
             f"Class numbers must be in [0, {num_classes}), as the model has "
             f"{num_classes} outputs. Received: values from {low:g} to {high:g}"
         )
-
-
-def _takes_class_numbers(loss):
-    return isinstance(loss, keras.losses.SparseCategoricalCrossentropy) or (
-        loss is keras.losses.sparse_categorical_crossentropy
-    )
 
 
 def _of_rank(y_true, y_pred):
@@ -132,7 +129,8 @@ def find_link(model, loss=None):
             if isinstance(loss, kinds[0]) or loss in kinds[1:]:
                 return Link(function, bool(getattr(loss, "from_logits", False)))
         return None
-    activation = getattr(_last_layer(model), "activation", None)
+    layers = [None, *model._flatten_layers(include_self=False)]
+    activation = getattr(layers[-1], "activation", None)
     name = getattr(activation, "__name__", None)
     if name in ("softmax", "sigmoid"):
         return Link(name, from_logits=False)
@@ -163,11 +161,6 @@ _LINKS = (
         "sigmoid",
     ),
 )
-
-
-def _last_layer(model):
-    layers = list(model._flatten_layers(include_self=False))
-    return layers[-1] if layers else None
 
 
 class Objective:

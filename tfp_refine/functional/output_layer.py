@@ -13,7 +13,11 @@ _TOLERANCES = {"float64": 1e-6, "float32": 1e-3}
 _TOLERANCE_OF_HALF = 5e-2
 # Examples of which outputs are looked at.
 _NUM_SEEN = 256
-_ACTIVATIONS = ("linear", "sigmoid", "softmax")
+ACTIVATIONS = {
+    "linear": tf.identity,
+    "sigmoid": tf.sigmoid,
+    "softmax": tf.nn.softmax,
+}
 
 
 class OutputLayerView(weight_view.WeightView):
@@ -45,7 +49,7 @@ class OutputLayerView(weight_view.WeightView):
         self._trained = weight_view.WeightView(model, "none")
         self.layer = self.activation = None
         if layer is not None:
-            self.use_layer(layer)
+            self._use(layer_calls.find_layer(model, layer))
         elif getattr(model, "inputs", None):
             is_sequential = isinstance(model, keras.Sequential)
             self._find(model.inputs[0] if is_sequential else model.input)
@@ -61,17 +65,6 @@ class OutputLayerView(weight_view.WeightView):
         is_double = self.layer.variable_dtype == "float64"
         return tf.float64 if is_double else tf.float32
 
-    def use_layer(self, layer):
-        """Chooses the last layer.
-
-        Args:
-            layer: The layer, or its name.
-
-        Raises:
-            ValueError: If there is no such layer, or it is not dense.
-        """
-        self._use(layer_calls.find_layer(self.model, layer))
-
     def check_inputs(self, x):
         """Checks inputs, and finds the last layer if it is not known yet."""
         data.check_fits(self.model, x)
@@ -83,8 +76,8 @@ class OutputLayerView(weight_view.WeightView):
 
         Raises a `ValueError` if it is none of `activations`, functions by name.
         """
-        count = keras.tree.flatten(x)[0].shape[0]
-        rows = np.unique(np.linspace(0, count - 1, _NUM_SEEN).astype(int))
+        last = data.num_examples(x) - 1
+        rows = np.unique(np.linspace(0, last, _NUM_SEEN).astype(int))
         few = keras.tree.map_structure(lambda leaf: tf.gather(leaf, rows), x)
         _, outputs, returned = self.observe(few, self._trained.fixed())
         if not tf.is_tensor(returned):
@@ -155,9 +148,7 @@ class OutputLayerView(weight_view.WeightView):
 
     def _find(self, x):
         """Finds the last layer, from inputs `[N, ...]`, or symbolic ones."""
-        specs = keras.tree.map_structure(
-            lambda leaf: tf.TensorSpec([None, *leaf.shape[1:]], leaf.dtype), x
-        )
+        specs = data.specs(x)
         function = tf.function(
             lambda x: self._trained.call(
                 x, self._trained.params(), self._trained.fixed(), 0
@@ -165,7 +156,8 @@ class OutputLayerView(weight_view.WeightView):
         )
         self._use(
             layer_calls.last_with_weights(
-                self.model, lambda: function.get_concrete_function(specs)
+                self.model,
+                lambda: function.get_concrete_function(specs),
             )
         )
 
@@ -177,10 +169,10 @@ class OutputLayerView(weight_view.WeightView):
                 f"{type(layer).__name__}"
             )
         activation = getattr(layer.activation, "__name__", None)
-        if activation not in _ACTIVATIONS:
+        if activation not in ACTIVATIONS:
             raise ValueError(
                 f"The last layer '{layer.name}' must have the activation "
-                f"{', '.join(_ACTIVATIONS)} or none. Received: {activation}"
+                f"{', '.join(ACTIVATIONS)} or none. Received: {activation}"
             )
         self.layer = layer
 

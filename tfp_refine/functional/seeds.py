@@ -20,6 +20,11 @@ def key(seed, *path):
     return ((int(words[0]) << 32) + int(words[1])) % _MODULUS
 
 
+def keys(seed, count):
+    """Derives the keys of streams 0, 1, ... of a seed, int64, `[count]`."""
+    return tf.constant([key(seed, i) for i in range(count)], tf.int64)
+
+
 def fresh_keys(count):
     """Draws keys of random streams, int64, `[count]`, others in each run."""
     # Without the seed that the program may have set, which would be exported.

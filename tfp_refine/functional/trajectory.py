@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfp_refine.functional import data
+from tfp_refine.functional import files
 from tfp_refine.functional import layer_calls
 from tfp_refine.functional import objective as objective_lib
 from tfp_refine.functional import resumable
@@ -101,7 +102,6 @@ def train(
         ),
     )
     numbers = range(len(params))
-    keys = tf.constant([seeds.key(seed, i) for i in numbers], tf.int64)
     trainer = train_lib.Trainer(loss, update_rule, batches, schedule=schedule)
     rate = tf.constant(learning_rate, params.dtype)
     segment = -(-steps // _SEGMENTS)
@@ -113,7 +113,7 @@ def train(
         result = trainer.program(
             progress.state,
             (),
-            keys,
+            seeds.keys(seed, len(params)),
             rate,
             tf.constant(begin, tf.int64),
             tf.constant(end, tf.int64),
@@ -136,10 +136,12 @@ class _Progress:
         arrays = checkpoint and checkpoint.load()
         if arrays is None:
             return
-        self.state = tf.nest.pack_sequence_as(state, _unpack(arrays, "state"))
+        self.state = tf.nest.pack_sequence_as(
+            state, files.unpack(arrays, "state")
+        )
         self._steps = arrays["steps"].tolist()
         self._losses = [*arrays["losses"]]
-        stacked = _unpack(arrays, "snapshots")
+        stacked = files.unpack(arrays, "snapshots")
         if stacked:
             like = (state.params, state.fixed)
             self._snapshots = [
@@ -170,8 +172,8 @@ class _Progress:
             {
                 "steps": np.array(self._steps),
                 "losses": np.array(self._losses),
-                **_pack(self.state, "state"),
-                **_pack(stacked, "snapshots"),
+                **files.pack(tf.nest.flatten(self.state), "state"),
+                **files.pack(tf.nest.flatten(stacked), "snapshots"),
             }
         )
 
@@ -215,13 +217,3 @@ def _open_checkpoint(directory, name, objective, start, settings):
         },
         {"x": x, "y": y, "initial_weights": start},
     )
-
-
-def _pack(values, prefix):
-    leaves = enumerate(tf.nest.flatten(values))
-    return {f"{prefix}_{i}": np.asarray(leaf) for i, leaf in leaves}
-
-
-def _unpack(arrays, prefix):
-    count = sum(name.startswith(f"{prefix}_") for name in arrays)
-    return [arrays[f"{prefix}_{i}"] for i in range(count)]

@@ -173,7 +173,8 @@ class DiagonalLaplace(laplace.Laplace):
                 ]
             )
 
-        if all(map(_is_vectorizable, view.model._flatten_layers())):
+        layers = view.model._flatten_layers()
+        if all(isinstance(layer, _VECTORIZABLE) for layer in layers):
             return tf.vectorized_map(of_example, inputs)
         return tf.map_fn(
             of_example,
@@ -182,7 +183,3 @@ class DiagonalLaplace(laplace.Laplace):
                 [view.num_outputs, view.size], theta.dtype
             ),
         )
-
-
-def _is_vectorizable(layer):
-    return isinstance(layer, _VECTORIZABLE)

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tfp_refine import _validation
 from tfp_refine import functional
 from tfp_refine import posteriors
+from tfp_refine.functional import files
 from tfp_refine.functional import likelihoods
 from tfp_refine.functional import objective
 from tfp_refine.laplace import evidence
@@ -20,7 +21,6 @@ from tfp_refine.laplace import refinement
 from tfp_refine.math import laplace_evidence
 from tfp_refine.posteriors import evidence_bound
 from tfp_refine.posteriors import flow as flow_lib
-from tfp_refine.posteriors import posterior_file
 
 # Numbers of which blocks are made: 64 MiB of float64.
 _MAX_NUMBERS = 2**23
@@ -491,7 +491,7 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
         }, {
             "loc": self.loc,
             **self.hessian.arrays(),
-            **posterior_file.pack(self.fixed),
+            **files.pack(self.fixed),
         }
 
     @classmethod
@@ -506,7 +506,7 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
         made.view, made.link = view, link
         made._hessian_class = getattr(hessians, description["hessian"])
         made.hessian = made._hessian_class.from_arrays(arrays)
-        made.loc, made.fixed = arrays["loc"], posterior_file.unpack(arrays)
+        made.loc, made.fixed = arrays["loc"], files.unpack(arrays)
         made._statistic = description["statistic"]
         made._count = description["count"]
         made._update()

@@ -3,24 +3,37 @@
 Each is `A A^T` for a map `A` from `R` numbers to `P`.
 """
 
+from typing import ClassVar
+
 import numpy as np
 import tensorflow as tf
 
 
-class Diagonal:
+class _Covariance:
+    # Its arrays, as the class takes them.
+    _names: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def num_draws(self):
+        """`R`, numbers that a draw takes."""
+        return self.scale.shape[-1]
+
+    def arrays(self):
+        """Returns all that it consists of, a dict of arrays."""
+        return {name: getattr(self, name) for name in self._names}
+
+
+class Diagonal(_Covariance):
     """Independent weights.
 
     Args:
         scale: Standard deviations, `[P]`.
     """
 
+    _names = ("scale",)
+
     def __init__(self, scale):
         self.scale = np.asarray(scale)
-
-    @property
-    def num_draws(self):
-        """`R`, numbers that a draw takes."""
-        return self.scale.shape[-1]
 
     @property
     def log_det(self):
@@ -50,12 +63,8 @@ class Diagonal:
         """Returns the diagonal of the covariance, `[P]`."""
         return np.square(self.scale)
 
-    def arrays(self):
-        """Returns all that it consists of, a dict of arrays."""
-        return {"scale": self.scale}
 
-
-class Full:
+class Full(_Covariance):
     """Covariance with a scale along each of some orthogonal vectors.
 
     Args:
@@ -63,10 +72,11 @@ class Full:
         scale: Standard deviations along them, `[P]`.
     """
 
+    _names = ("vectors", "scale")
+
     def __init__(self, vectors, scale):
         self.vectors, self.scale = np.asarray(vectors), np.asarray(scale)
 
-    num_draws = Diagonal.num_draws
     log_det = Diagonal.log_det
 
     def deviation(self, z):
@@ -88,12 +98,8 @@ class Full:
         """Returns the diagonal of the covariance, `[P]`."""
         return np.square(self.vectors) @ np.square(self.scale)
 
-    def arrays(self):
-        """Returns all that it consists of, a dict of arrays."""
-        return {"vectors": self.vectors, "scale": self.scale}
 
-
-class Kronecker:
+class Kronecker(_Covariance):
     """Covariance along the Kronecker product of two sets of vectors.
 
     Args:
@@ -102,11 +108,12 @@ class Kronecker:
         scale: Standard deviations along the products, `[C * F]`.
     """
 
+    _names = ("outputs", "features", "scale")
+
     def __init__(self, outputs, features, scale):
         self.outputs, self.features = np.asarray(outputs), np.asarray(features)
         self.scale = np.asarray(scale)
 
-    num_draws = Diagonal.num_draws
     log_det = Diagonal.log_det
 
     def deviation(self, z):
@@ -138,14 +145,6 @@ class Kronecker:
             np.square(self.outputs) @ grid @ np.square(self.features).T
         )
 
-    def arrays(self):
-        """Returns all that it consists of, a dict of arrays."""
-        return {
-            "outputs": self.outputs,
-            "features": self.features,
-            "scale": self.scale,
-        }
-
 
 def _rotate(outputs, features, vector):
     """Multiplies the Kronecker product of two matrices and vectors."""
@@ -158,13 +157,15 @@ def _rotate(outputs, features, vector):
     return tf.reshape(product, shape)
 
 
-class LowRank:
+class LowRank(_Covariance):
     """A diagonal covariance plus one of low rank.
 
     Args:
         scale: Standard deviations of the independent parts, `[P]`.
         factor: `[K, P]`: the covariance is `diag(scale**2) + factor^T factor`.
     """
+
+    _names = ("scale", "factor")
 
     def __init__(self, scale, factor):
         self.scale, self.factor = np.asarray(scale), np.asarray(factor)
@@ -190,29 +191,11 @@ class LowRank:
         """Returns the diagonal of the covariance, `[P]`."""
         return self.scale**2 + np.sum(np.square(self.factor), axis=0)
 
-    def arrays(self):
-        """Returns all that it consists of, a dict of arrays."""
-        return {"scale": self.scale, "factor": self.factor}
-
 
 KINDS = {kind.__name__: kind for kind in (Diagonal, Full, Kronecker, LowRank)}
 
 
-def from_arrays(name, arrays, prefix=""):
-    """Restores what `arrays` returned.
-
-    Args:
-        name: Name of the class.
-        arrays: Dict of arrays, perhaps with others.
-        prefix: Of the names.
-
-    Returns:
-        covariance: Of the class.
-    """
-    names = {
-        "Diagonal": ("scale",),
-        "Full": ("vectors", "scale"),
-        "Kronecker": ("outputs", "features", "scale"),
-        "LowRank": ("scale", "factor"),
-    }[name]
-    return KINDS[name](*(arrays[prefix + n] for n in names))
+def from_arrays(name, arrays):
+    """Restores what `arrays` returned, given the name of the class."""
+    kind = KINDS[name]
+    return kind(*(arrays[key] for key in kind._names))

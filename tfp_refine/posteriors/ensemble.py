@@ -7,6 +7,7 @@ import numpy as np
 
 from tfp_refine import functional
 from tfp_refine.functional import copying
+from tfp_refine.functional import files
 from tfp_refine.posteriors import posterior_file
 from tfp_refine.posteriors import protocol
 
@@ -99,7 +100,7 @@ class EnsemblePosterior(protocol.Posterior):
             "input_specs": copying.describe_specs(self._input_specs),
         }, {
             "params": self.params,
-            **posterior_file.pack(self.fixed, prefix),
+            **files.pack(self.fixed, prefix),
         }
 
     @classmethod
@@ -108,7 +109,7 @@ class EnsemblePosterior(protocol.Posterior):
         return cls(
             view,
             arrays["params"],
-            posterior_file.unpack(arrays, "own" if stacked else "fixed"),
+            files.unpack(arrays, "own" if stacked else "fixed"),
             link,
             stacked=stacked,
             input_specs=copying.specs_of(description["input_specs"]),
@@ -182,11 +183,7 @@ class MixturePosterior(protocol.Posterior):
                     view,
                     link,
                     about,
-                    {
-                        name.removeprefix(f"{number}/"): value
-                        for name, value in arrays.items()
-                        if name.startswith(f"{number}/")
-                    },
+                    files.below(arrays, f"{number}/"),
                 )
                 for number, about in enumerate(description["members"])
             ]

@@ -54,11 +54,7 @@ def fast_gradient_sign(
     num_samples = _validation.positive_integer("num_samples", num_samples)
     batch_size = _validation.positive_integer("batch_size", batch_size)
     seed = functional.seeds.check(seed)
-    if not isinstance(model, keras.Model):
-        raise ValueError(
-            f"`model` must be a keras.Model. Received: {type(model).__name__}"
-        )
-    functional.data.check_built(model)
+    functional.data.check_model(model)
     x, y, num_examples = functional.data.examples(x, y)
     for name, value in (("x", x), ("y", y)):
         if not isinstance(value, tf.Tensor):
@@ -78,10 +74,7 @@ def fast_gradient_sign(
     # Not `model(x)`, which would move the model's own random state.
     outputs = view.call(x[:1], vector, fixed, seed)
     functional.objective.check_labels(loss, y, outputs)
-    keys = tf.constant(
-        [functional.seeds.key(seed, sample) for sample in range(num_samples)],
-        tf.int64,
-    )
+    keys = functional.seeds.keys(seed, num_samples)
 
     def gradient_sign(x, y, fixed, keys, block):
         def add(sample, highest, total):

@@ -8,9 +8,9 @@ import tensorflow_probability as tfp
 
 from tfp_refine import bijectors
 from tfp_refine import functional
+from tfp_refine.functional import files
 from tfp_refine.posteriors import covariances
 from tfp_refine.posteriors import evidence_bound
-from tfp_refine.posteriors import posterior_file
 from tfp_refine.posteriors import protocol
 
 
@@ -54,20 +54,16 @@ class FlowPosterior(evidence_bound.EvidenceBound, protocol.Posterior):
         self.likelihood, self.prior_precision = likelihood, prior_precision
 
     def _draw(self, num_samples, seed, at_once):
-        rng = np.random.default_rng(seed)
         size = self.view.size
-        at_once = min(at_once, max(1, protocol.MAX_NUMBERS // size))
-        for begin in range(0, num_samples, at_once):
-            count = min(at_once, num_samples - begin)
-            z = tf.constant(rng.standard_normal((count, size)))
+        for z in protocol.normal_draws(num_samples, size, seed, at_once):
             yield protocol.Draws(
                 tf.cast(self.bijector.forward(z), self.view.dtype),
-                np.arange(count),
+                np.arange(z.shape[0]),
                 self.fixed,
             )
 
     def _contents(self):
-        parts, arrays = [], posterior_file.pack(self.fixed)
+        parts, arrays = [], files.pack(self.fixed)
         for number, part in enumerate(self.bijector.bijectors):
             kind, values = _describe(part)
             parts.append(kind)
@@ -85,11 +81,11 @@ class FlowPosterior(evidence_bound.EvidenceBound, protocol.Posterior):
             view,
             tfp.bijectors.Chain(
                 [
-                    _restore(kind, arrays, f"{number}/")
+                    _restore(kind, files.below(arrays, f"{number}/"))
                     for number, kind in enumerate(description["bijectors"])
                 ]
             ),
-            posterior_file.unpack(arrays),
+            files.unpack(arrays),
             functional.likelihoods.of_kind(
                 description["likelihood"],
                 view.num_outputs,
@@ -147,15 +143,9 @@ def _describe(bijector):
     return [type(bijector).__name__], {n: parameters[n] for n in names}
 
 
-def _restore(kind, arrays, prefix):
+def _restore(kind, arrays):
     """Restores what `_describe` described."""
     if kind[0] == "Affine":
-        covariance = covariances.from_arrays(kind[1], arrays, prefix)
-        return Affine(arrays[f"{prefix}loc"], covariance)
-    return getattr(bijectors, kind[0])(
-        **{
-            name.removeprefix(prefix): value
-            for name, value in arrays.items()
-            if name.startswith(prefix)
-        }
-    )
+        covariance = covariances.from_arrays(kind[1], arrays)
+        return Affine(arrays["loc"], covariance)
+    return getattr(bijectors, kind[0])(**arrays)

@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine.functional import files
 from tfp_refine.posteriors import covariances
-from tfp_refine.posteriors import posterior_file
 from tfp_refine.posteriors import protocol
 
 
@@ -57,12 +57,9 @@ class GaussianPosterior(protocol.Posterior):
         return tf.cast(self.loc, z.dtype) + self.covariance.deviation(z)
 
     def _draw(self, num_samples, seed, at_once):
-        rng = np.random.default_rng(seed)
         size = max(self.covariance.num_draws, 1)
-        at_once = min(at_once, max(1, protocol.MAX_NUMBERS // size))
-        for begin in range(0, num_samples, at_once):
-            count = min(at_once, num_samples - begin)
-            yield self._made_of(tf.constant(rng.standard_normal((count, size))))
+        for z in protocol.normal_draws(num_samples, size, seed, at_once):
+            yield self._made_of(z)
 
     def _made_of(self, z):
         return protocol.Draws(
@@ -75,7 +72,7 @@ class GaussianPosterior(protocol.Posterior):
         return {"covariance": type(self.covariance).__name__}, {
             "loc": self.loc,
             **self.covariance.arrays(),
-            **posterior_file.pack(self.fixed),
+            **files.pack(self.fixed),
         }
 
     @classmethod
@@ -84,6 +81,6 @@ class GaussianPosterior(protocol.Posterior):
             view,
             arrays["loc"],
             covariances.from_arrays(description["covariance"], arrays),
-            posterior_file.unpack(arrays),
+            files.unpack(arrays),
             link,
         )

@@ -1,9 +1,9 @@
 """One file format for all posteriors."""
 
-import keras
 import numpy as np
 
 from tfp_refine.functional import copying
+from tfp_refine.functional import data
 from tfp_refine.functional import files
 from tfp_refine.functional import last_layer_view
 from tfp_refine.functional import layer_calls
@@ -66,31 +66,15 @@ def read(path, model, families, custom_objects):
             f"posterior in '{path}' belongs to. Received: '{model.name}', "
             "which differs in layers or in shapes of weights."
         )
-    history = {
-        name.removeprefix(_HISTORY): arrays.pop(name)
-        for name in [*arrays]
-        if name.startswith(_HISTORY)
-    }
     if given:
-        _check_weights(view, unpack(arrays), path)
+        _check_weights(view, files.unpack(arrays), path)
     link = about["link"] and objective.Link(**about["link"])
     posterior = families[kind]._from_contents(
         view, link, about["family"], arrays
     )
-    posterior.history = history
+    posterior.history = files.below(arrays, _HISTORY)
     posterior.diagnostics = about["diagnostics"]
     return posterior
-
-
-def pack(fixed, prefix="fixed"):
-    """Returns fixed weights as a dict of arrays."""
-    return {f"{prefix}_{i}": np.asarray(v) for i, v in enumerate(fixed)}
-
-
-def unpack(arrays, prefix="fixed"):
-    """Returns what `pack` packed, in order."""
-    count = sum(name.startswith(f"{prefix}_") for name in arrays)
-    return [arrays[f"{prefix}_{i}"] for i in range(count)]
 
 
 def same_view(view, model):
@@ -128,10 +112,7 @@ def _describe(view):
 
 
 def _view(about, model, path):
-    if not isinstance(model, keras.Model):
-        raise ValueError(
-            f"`model` must be a keras.Model. Received: {type(model).__name__}"
-        )
+    data.check_model(model)
     if about["select"] == "mean_field":
         return mean_field_view.MeanFieldView(model, about["deterministic"])
     if "layer" not in about:

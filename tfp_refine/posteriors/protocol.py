@@ -309,7 +309,7 @@ class Posterior(abc.ABC):
             lambda value: tf.Variable(value, trainable=False),
             (draws.params, list(draws.fixed)),
         )
-        keys = _keys(seed, num_samples)
+        keys = functional.seeds.keys(seed, num_samples)
         members = tf.constant(draws.members, tf.int32)
 
         def serve(x):
@@ -392,7 +392,7 @@ class Posterior(abc.ABC):
         self._check_ready()
         seed = functional.seeds.check(seed)
         at_once = min(num_samples, at_once or num_samples)
-        keys = _keys(seed, num_samples)
+        keys = functional.seeds.keys(seed, num_samples)
         view, kept = self.view, None
         blocks = functional.data.blocks(x, batch_size)
         for number, (rows, block) in enumerate(blocks):
@@ -560,12 +560,13 @@ def _check_finite(predictions):
         )
 
 
-def _keys(seed, num_samples):
-    """Returns the keys of the draws' random streams, int64, `[S]`."""
-    return tf.constant(
-        [functional.seeds.key(seed, sample) for sample in range(num_samples)],
-        tf.int64,
-    )
+def normal_draws(num_samples, size, seed, at_once):
+    """Yields standard normal draws `[s, size]`, no more than memory allows."""
+    rng = np.random.default_rng(seed)
+    at_once = min(at_once, max(1, MAX_NUMBERS // size))
+    for begin in range(0, num_samples, at_once):
+        count = min(at_once, num_samples - begin)
+        yield tf.constant(rng.standard_normal((count, size)))
 
 
 def _together(parts):

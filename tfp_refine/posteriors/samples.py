@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfp_refine.posteriors import posterior_file
+from tfp_refine.functional import files
 from tfp_refine.posteriors import protocol
 
 
@@ -67,7 +67,7 @@ class SamplePosterior(protocol.Posterior):
         prefix = "own" if self._stacked else "fixed"
         return {"stacked": self._stacked}, {
             "samples": self.samples,
-            **posterior_file.pack(self.fixed, prefix),
+            **files.pack(self.fixed, prefix),
         }
 
     @classmethod
@@ -76,7 +76,7 @@ class SamplePosterior(protocol.Posterior):
         return cls(
             view,
             arrays["samples"],
-            posterior_file.unpack(arrays, "own" if stacked else "fixed"),
+            files.unpack(arrays, "own" if stacked else "fixed"),
             link,
             stacked=stacked,
         )

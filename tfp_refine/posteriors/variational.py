@@ -6,8 +6,8 @@ import keras
 import numpy as np
 
 from tfp_refine import functional
+from tfp_refine.functional import files
 from tfp_refine.functional import objective
-from tfp_refine.posteriors import posterior_file
 from tfp_refine.posteriors import protocol
 
 # Views, with their compiled programs, for as long as the model lives.
@@ -67,7 +67,7 @@ class VariationalPosterior(protocol.Posterior):
         )
 
     def _contents(self):
-        return {}, posterior_file.pack(self.view.fixed())
+        return {}, files.pack(self.view.fixed())
 
     @classmethod
     def _from_contents(cls, view, link, description, arrays):

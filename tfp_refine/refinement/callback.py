@@ -91,27 +91,9 @@ class RefinementCallback(keras.callbacks.Callback):
         seed: int | None = None,
         verbose: int = 1,
     ):
+        self._settings, self._execution = settings_lib.from_arguments(locals())
         super().__init__()
         self._data, self._loss = (x, y), loss
-        self._settings = settings_lib.Settings(
-            num_members=num_members,
-            members=members,
-            variance_ratios=variance_ratios,
-            steps=steps,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            learning_rate_decay=learning_rate_decay,
-            keep_better=keep_better,
-            num_eval_samples=num_eval_samples,
-            max_eval_examples=max_eval_examples,
-            refine_deterministic=refine_deterministic,
-            seed=resumable.check_seed(seed, checkpoint_dir),
-        )
-        self._execution = settings_lib.Execution(
-            mapping=mapping,
-            members_per_batch=members_per_batch,
-            coordinator=coordinator,
-        )
         self._checkpoint_dir, self._verbose = checkpoint_dir, verbose
         self._checked = False
         self.ensemble = None

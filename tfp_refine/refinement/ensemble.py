@@ -4,8 +4,8 @@ import numpy as np
 
 from tfp_refine import posteriors
 from tfp_refine.functional import copying
+from tfp_refine.functional import files
 from tfp_refine.math import gaussian
-from tfp_refine.posteriors import posterior_file
 
 
 class RefinedEnsemble(posteriors.EnsemblePosterior):
@@ -119,7 +119,7 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
             arrays["params"],
             arrays["prior_loc"],
             arrays["prior_scale"],
-            posterior_file.unpack(arrays),
+            files.unpack(arrays),
             link,
             input_specs=copying.specs_of(description["input_specs"]),
         )

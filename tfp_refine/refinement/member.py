@@ -47,15 +47,10 @@ def kl_gradient(params, prior_loc, prior_scale) -> tf.Tensor:
     size = prior_loc.shape[-1]
     d_raw = d_scale * tf.math.sigmoid(params[1, :size])
     gradient = tf.stack([d_loc, d_raw])
-    num_deterministic = _num_deterministic(params, size)
+    num_deterministic = params.shape[-1] - size
     if num_deterministic:
         gradient = tf.pad(gradient, [[0, 0], [0, num_deterministic]])
     return gradient
-
-
-def _num_deterministic(params, size):
-    """Returns `D`, the number of columns after those of the posterior."""
-    return params.shape[-1] - size
 
 
 def condition_on_draw(

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine.functional import data
 from tfp_refine.functional import executor
 from tfp_refine.functional import resumable
 from tfp_refine.refinement import engine as engine_lib
@@ -135,25 +136,7 @@ def refine(
         x,
         y,
         loss,
-        settings_lib.Settings(
-            num_members=num_members,
-            members=members,
-            variance_ratios=variance_ratios,
-            steps=steps,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            learning_rate_decay=learning_rate_decay,
-            keep_better=keep_better,
-            num_eval_samples=num_eval_samples,
-            max_eval_examples=max_eval_examples,
-            refine_deterministic=refine_deterministic,
-            seed=resumable.check_seed(seed, checkpoint_dir),
-        ),
-        settings_lib.Execution(
-            mapping=mapping,
-            members_per_batch=members_per_batch,
-            coordinator=coordinator,
-        ),
+        *settings_lib.from_arguments(locals()),
         checkpoint_dir,
         verbose,
     )
@@ -240,10 +223,7 @@ def _ensemble(objective, settings, state):
             "trace_step": np.array(state.trace_step),
             "trace_elbo": np.array(state.trace_elbo)[:, alive].T,
         },
-        input_specs=keras.tree.map_structure(
-            lambda leaf: tf.TensorSpec([None, *leaf.shape[1:]], leaf.dtype),
-            objective.data[0],
-        ),
+        input_specs=data.specs(objective.data[0]),
     )
 
 

@@ -7,6 +7,8 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from tfp_refine.functional import files
+
 # Transitions between which Python shows, and saves, how far it is.
 _SEGMENT = 25
 
@@ -72,10 +74,7 @@ def _pack(state, results, traces):
     """Returns what a file needs, a dict of arrays."""
     return {
         "state": state.numpy(),
-        **{
-            f"results_{index}": np.asarray(leaf)
-            for index, leaf in enumerate(tf.nest.flatten(results))
-        },
+        **files.pack(tf.nest.flatten(results), "results"),
         **{
             name: np.stack([getattr(one, name) for one in traces])
             for name in Trace._fields
@@ -86,9 +85,9 @@ def _pack(state, results, traces):
 def _unpack(arrays, like):
     """Returns what `_pack` was given; results are as `like`."""
     leaves = [
-        tf.constant(arrays[f"results_{index}"], leaf.dtype)
-        for index, leaf in enumerate(
-            map(tf.convert_to_tensor, tf.nest.flatten(like))
+        tf.constant(value, tf.convert_to_tensor(leaf).dtype)
+        for value, leaf in zip(
+            files.unpack(arrays, "results"), tf.nest.flatten(like), strict=True
         )
     ]
     traces = [
