@@ -99,6 +99,7 @@ def test_probabilities_are_averages_over_the_draws(name):
     np.testing.assert_allclose(
         probs, scipy.special.softmax(draws, axis=-1).mean(axis=0), atol=1e-5
     )
+    assert probs.flags.writeable
 
 
 @all_methods

@@ -1,5 +1,7 @@
 """Posteriors of more weights than are held at once."""
 
+import weakref
+
 import keras
 import numpy as np
 import pytest
@@ -44,3 +46,21 @@ def test_draws_in_parts_are_the_same(
     posterior.export(tmp_path, 10, seed=1)
     served = tf.saved_model.load(tmp_path)
     np.testing.assert_allclose(served.serve(x), draws, rtol=1e-4, atol=1e-6)
+
+
+def test_parts_are_not_held_together(view, rng, monkeypatch):
+    monkeypatch.setattr(protocol, "MAX_NUMBERS", 2 * view.size)
+    posterior, parts, held = gaussian(view, rng), [], []
+    draw = posterior._draw
+
+    def watched(*arguments):
+        for draws in draw(*arguments):
+            params = np.array(draws.params)
+            parts.append(weakref.ref(params))
+            held.append(sum(part() is not None for part in parts))
+            yield draws._replace(params=params)
+
+    monkeypatch.setattr(posterior, "_draw", watched)
+    posterior.predict(rng.normal(size=(5, 2)), 20, seed=1)
+    assert len(parts) >= 10
+    assert max(held) <= 3

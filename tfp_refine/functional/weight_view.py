@@ -1,6 +1,5 @@
 """Weights of a Keras model as one vector, and the model as its function."""
 
-import functools
 import hashlib
 import inspect
 
@@ -58,7 +57,6 @@ class WeightView:
                 "All weights of the vector must have one dtype. Received: "
                 f"{', '.join(sorted(dtypes))} in the model '{model.name}'"
             )
-        self._scope = functools.partial(layers.mean_weights, active=not sample)
         self._takes_training = (
             "training" in inspect.signature(model.call).parameters
         )
@@ -105,15 +103,11 @@ class WeightView:
 
     def assign(self, params, fixed=None):
         """Sets the weights of the model, `fixed` ones too unless `None`."""
-        for variable, value in zip(
-            self.variables, self.split(params), strict=True
-        ):
-            variable.assign(value)
-        for variable, value in zip(
-            self.fixed_variables if fixed is not None else [],
-            fixed or [],
-            strict=True,
-        ):
+        variables, values = [*self.variables], self.split(params)
+        if fixed is not None:
+            variables += self.fixed_variables
+            values += fixed
+        for variable, value in zip(variables, values, strict=True):
             variable.assign(value)
 
     def call(self, x, params, fixed, key, index=0):
@@ -203,7 +197,7 @@ class WeightView:
         options = {"training": training} if self._takes_training else {}
         if return_losses:
             options["return_losses"] = True
-        with self._scope():
+        with layers.mean_weights(active=not self.sample):
             return model.stateless_call(
                 [current(v) for v in model.trainable_variables],
                 [current(v) for v in model.non_trainable_variables],

@@ -126,8 +126,21 @@ class Posterior(abc.ABC):
             ValueError: If an argument is invalid.
         """
         result = _Collector(x, sample_axis=num_samples)
-        for rows, outputs in self._blocks(x, num_samples, seed, batch_size):
-            result.add(rows, outputs)
+        parts = []
+        for rows, draws, outputs in self._stream(
+            x, num_samples, seed, batch_size
+        ):
+            parts.append(keras.tree.map_structure(lambda v: v.numpy(), outputs))
+            if draws.stop == num_samples:
+                result.add(
+                    rows,
+                    parts[0]
+                    if len(parts) == 1
+                    else keras.tree.map_structure(
+                        lambda *leaves: np.concatenate(leaves), *parts
+                    ),
+                )
+                parts = []
         return result.value()
 
     def predict_proba(
@@ -172,7 +185,7 @@ class Posterior(abc.ABC):
             part = tf.reduce_sum(link.probabilities(outputs), axis=0)
             total = part if draws.start == 0 else total + part
             if draws.stop == num_samples:
-                result.add(rows, total / num_samples)
+                result.add(rows, (total / num_samples).numpy())
         return result.value()
 
     def summarize(
@@ -362,24 +375,6 @@ class Posterior(abc.ABC):
             )
         return self.link
 
-    def _blocks(self, x, num_samples, seed, batch_size):
-        """Yields `(rows, outputs [S, B, ...])`, all draws together."""
-        parts = []
-        for rows, draws, outputs in self._stream(
-            x, num_samples, seed, batch_size
-        ):
-            parts.append(keras.tree.map_structure(lambda v: v.numpy(), outputs))
-            if draws.stop == num_samples:
-                yield (
-                    rows,
-                    parts[0]
-                    if len(parts) == 1
-                    else keras.tree.map_structure(
-                        lambda *leaves: np.concatenate(leaves), *parts
-                    ),
-                )
-                parts = []
-
     def _stream(self, x, num_samples, seed, batch_size, at_once=None):
         """Yields outputs, block by block of rows, and of draws inside.
 
@@ -398,15 +393,9 @@ class Posterior(abc.ABC):
         for number, (rows, block) in enumerate(blocks):
             functional.data.check_fits(view.model, block)
             shared = None
-            chunks = [] if kept is None else kept
-            # The same for each block: kept if there is a single part.
-            for draws, first in (
-                _numbered(self._draw(num_samples, seed, at_once))
-                if kept is None
-                else kept
+            for draws, first in kept or _numbered(
+                self._draw(num_samples, seed, at_once)
             ):
-                if kept is None and draws.params is not None:
-                    chunks.append((draws, first))
                 if shared is None:
                     shared = self._shared(block, draws)
                 for begin in range(0, len(draws.members), at_once):
@@ -431,8 +420,9 @@ class Posterior(abc.ABC):
                     if isinstance(view, output_layer.OutputLayerView):
                         _check_finite(outputs.numpy())
                     yield rows, part, outputs
-            if len(chunks) == 1:
-                kept = chunks
+            # The same for each block: kept if there is a single part.
+            if first == 0:
+                kept = [(draws, first)]
 
     def _shared(self, block, draws):
         """Computes what all draws share, for a block of inputs."""

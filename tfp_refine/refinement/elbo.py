@@ -55,30 +55,21 @@ def elbo(
     view = functional.WeightView(model, "none")
     objective = functional.Objective(view, x, y, loss)
     objective_lib.check_layers(model, objective.num_examples)
-    log_likelihood = _log_likelihood(objective, key, num_samples)
-    seeds = keras.random.SeedGenerator(key % 2**31)
-    return log_likelihood - sum(
-        _kl(weight, marginal_prior, num_samples, seeds) for weight in weights
+    program = functional.Program(
+        lambda *arguments: bound.expected_log_likelihood(
+            objective, objective.params, *arguments
+        )
     )
-
-
-def _log_likelihood(objective, key, num_samples):
-    params = objective.params
-
-    def trace(fixed, data, rows, key, count):
-        return bound.expected_log_likelihood(
-            objective, params, fixed, data, rows, key, count
-        )
-
-    program = functional.Program(trace)
-    return float(
-        program(
-            objective.fixed,
-            objective.data,
-            tf.range(objective.num_examples),
-            tf.constant(key, tf.int64),
-            tf.constant(num_samples, tf.int64),
-        )
+    log_likelihood = program(
+        objective.fixed,
+        objective.data,
+        tf.range(objective.num_examples),
+        tf.constant(key, tf.int64),
+        tf.constant(num_samples, tf.int64),
+    )
+    seeds = keras.random.SeedGenerator(key % 2**31)
+    return float(log_likelihood) - sum(
+        _kl(weight, marginal_prior, num_samples, seeds) for weight in weights
     )
 
 

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from tfp_refine.functional import files
 from tfp_refine.refinement import engine
 from tfp_refine.refinement import member
 
@@ -14,6 +15,8 @@ STAIRCASE = {
     "cost": np.float64,
     "kept": np.bool_,
 }
+# Attributes that are arrays.
+_ARRAYS = ("ahead", "loss", "start", "elbo_init", "elbo_final")
 
 
 @dataclasses.dataclass
@@ -94,17 +97,13 @@ class RefinementState:
         return {
             "auxiliary": np.array(self.auxiliary),
             "step": np.array(self.step),
-            "ahead": self.ahead,
-            "loss": self.loss,
+            **{name: np.asarray(getattr(self, name)) for name in _ARRAYS},
             **{
                 f"members_{name}": np.asarray(value)
                 for name, value in self.members._asdict().items()
             },
-            "start": np.asarray(self.start),
             "first_moment": np.asarray(self.moments[0]),
             "second_moment": np.asarray(self.moments[1]),
-            "elbo_init": self.elbo_init,
-            "elbo_final": self.elbo_final,
             **{f"staircase_{k}": v for k, v in self.staircase.items()},
             "trace_step": np.array(self.trace_step, np.int64),
             "trace_elbo": np.array(self.trace_elbo, np.float64),
@@ -118,19 +117,10 @@ class RefinementState:
         return cls(
             auxiliary=int(arrays["auxiliary"]),
             step=int(arrays["step"]),
-            ahead=arrays["ahead"],
-            loss=arrays["loss"],
-            members=member.MemberState(
-                *(
-                    arrays[f"members_{name}"]
-                    for name in member.MemberState._fields
-                )
-            ),
-            start=arrays["start"],
+            **{name: arrays[name] for name in _ARRAYS},
+            members=member.MemberState(**files.below(arrays, "members_")),
             moments=(arrays["first_moment"], arrays["second_moment"]),
-            elbo_init=arrays["elbo_init"],
-            elbo_final=arrays["elbo_final"],
-            staircase={name: arrays[f"staircase_{name}"] for name in STAIRCASE},
+            staircase=files.below(arrays, "staircase_"),
             trace_step=arrays["trace_step"].tolist(),
             trace_elbo=list(arrays["trace_elbo"]),
             failures={
