@@ -6,6 +6,7 @@ import pytest
 
 from tests.support import exact_laplace
 from tests.support import trained_models
+from tfp_refine import laplace as laplace_lib
 from tfp_refine import sampling
 
 # Three segments, of which the last is not used whole.
@@ -86,6 +87,19 @@ def test_checkpoints_of_other_data_are_refused(laplace, tmp_path):
     sample(laplace, checkpoint_dir=tmp_path)
     with pytest.raises(ValueError, match="inputs|model"):
         sample(fitted(separation=0.5), checkpoint_dir=tmp_path)
+
+
+def test_checkpoints_in_other_coordinates_are_refused(tmp_path):
+    model, x, y = trained_models.logistic_regression(
+        np.random.default_rng(0), 0.8
+    )
+    posterior = laplace_lib.LastLayerLaplace(
+        model, "classification", prior_precision=0.8
+    ).fit(x, y, verbose=0)
+    sample(posterior, prior_precision=0.8, checkpoint_dir=tmp_path)
+    posterior.prior_precision = 20.0
+    with pytest.raises(ValueError, match="differ in density"):
+        sample(posterior, prior_precision=0.8, checkpoint_dir=tmp_path)
 
 
 def test_a_checkpoint_needs_a_seed(laplace, tmp_path):

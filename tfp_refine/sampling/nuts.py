@@ -168,7 +168,8 @@ def nuts(
     target = _target(laplace, prior_precision)
     rng = np.random.default_rng(functional.seeds.key(seed, _INIT))
     start = tf.constant(rng.standard_normal((num_chains, view.size)), dtype)
-    if not np.isfinite(target(start)).all():
+    density = target(start)
+    if not np.isfinite(density).all():
         raise FloatingPointError(
             "The density of the posterior is not finite where the chains "
             "start. Are weights, features or targets of extreme sizes?"
@@ -185,6 +186,8 @@ def nuts(
             "target_accept_prob": target_accept_prob,
             "max_tree_depth": max_tree_depth,
             "model": view.digest(),
+            # Noise and coordinates are seen through it.
+            "density": resumable.rounded(density),
         },
         {
             "inputs": laplace.inputs,
