@@ -11,13 +11,7 @@ from tfp_refine.datasets.optional_import import import_optional
 
 
 class _Corruption(NamedTuple):
-    """What a corruption of TFDS asks for.
-
-    Attributes:
-        packages: Optional packages that it imports.
-        rgb_only: Whether it refuses, or garbles, images of one channel.
-        min_side: Height and width of the smallest image it makes sense of.
-    """
+    """Needs of a corruption of TFDS: packages, three channels, a least side."""
 
     packages: tuple[str, ...] = ()
     rgb_only: bool = False

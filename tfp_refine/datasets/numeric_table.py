@@ -9,15 +9,8 @@ import numpy as np
 def read_text(path: pathlib.Path) -> str:
     """Reads a text file of a data set.
 
-    Args:
-        path: Path of the file.
-
-    Returns:
-        text: Its content. Bytes that are not UTF-8 become the replacement
-            character, so that the parser can name the line they stand on.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
+    Bytes that are not UTF-8 become the replacement character, so that the
+    parser can name the line they stand on.
     """
     if not path.is_file():
         raise FileNotFoundError(
@@ -27,21 +20,10 @@ def read_text(path: pathlib.Path) -> str:
 
 
 def parse_table(text: str, source: str, first_line: int = 1) -> np.ndarray:
-    """Parses rows of numbers separated by commas or by white space.
+    """Parses rows of finite numbers, float64, `[N, columns]`.
 
-    A comma in the first row decides for commas. Blank lines are skipped.
-
-    Args:
-        text: The rows, without a header.
-        source: Name of the file, for errors.
-        first_line: Number of the first line of `text` in the file, for errors.
-
-    Returns:
-        table: The finite numbers, float64, `[N, columns]`.
-
-    Raises:
-        ValueError: If there are no rows, rows differ in length, or a cell is
-            missing, is not a number or is not finite.
+    A comma in the first row decides for commas, else white space separates.
+    Blank lines are skipped. `source` and `first_line` name the place in errors.
     """
     rows = []
     delimiter = None
@@ -68,18 +50,7 @@ def parse_table(text: str, source: str, first_line: int = 1) -> np.ndarray:
 
 
 def parse_indices(text: str, source: str) -> np.ndarray:
-    """Parses row or column numbers, which may be written as floats.
-
-    Args:
-        text: The numbers, such as `8` or `8.000e+00`.
-        source: Name of the file, for errors.
-
-    Returns:
-        indices: The numbers, int64, `[K]`.
-
-    Raises:
-        ValueError: As for `parse_table`, or if a number is not whole.
-    """
+    """Parses row or column numbers, int64, `[K]`, which may be "8.000e+00"."""
     values = parse_table(text, source).reshape(-1)
     fractional = values[values != np.rint(values)]
     if fractional.size:

@@ -7,18 +7,7 @@ _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
 
 
 def check_pixels(images: np.ndarray, channels=(1, 3)) -> np.ndarray:
-    """Checks that images are raw pixels.
-
-    Args:
-        images: What came.
-        channels: Numbers of channels that will do; `()` for any.
-
-    Returns:
-        images: As an array, uint8, `[N, H, W, C]`.
-
-    Raises:
-        ValueError: If they are something else.
-    """
+    """Checks that images are uint8, `[N, H, W, C]`; `()` allows any `C`."""
     images = np.asarray(images)
     if (
         images.ndim != 4
@@ -35,25 +24,10 @@ def check_pixels(images: np.ndarray, channels=(1, 3)) -> np.ndarray:
 
 
 def to_gray(images: np.ndarray) -> np.ndarray:
-    """Turns RGB into gray, by luma.
-
-    Args:
-        images: Pixels, `[..., 3]`.
-
-    Returns:
-        gray: Pixels, float32, `[..., 1]`. Where red, green and blue agree,
-            they are the gray value, up to rounding.
-    """
+    """Turns RGB into gray, by luma: `[..., 3]` to float32 `[..., 1]`."""
     return (images.astype(np.float32) @ _LUMA)[..., np.newaxis]
 
 
 def to_uint8(values: np.ndarray) -> np.ndarray:
-    """Rounds to the nearest pixel value.
-
-    Args:
-        values: Pixels, floats, `[...]`.
-
-    Returns:
-        pixels: The same in `0, ..., 255`, uint8, `[...]`.
-    """
+    """Rounds floats to the nearest pixel value in `0, ..., 255`, uint8."""
     return np.clip(np.rint(values), 0, 255).astype(np.uint8)

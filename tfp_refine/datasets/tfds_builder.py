@@ -27,20 +27,9 @@ _GUIDANCE = (
 
 
 def prepared(tfds, name, data_dir=None, download=False):
-    """Opens a set that is prepared, or prepares it.
+    """Opens a prepared set of TFDS, or with `download` prepares it.
 
-    Args:
-        tfds: The package.
-        name: `"name"`, `"name/config"`, `"name:version"` or both.
-        data_dir: Folder with prepared sets, `None` for the default of TFDS.
-        download: Whether to download a set that is not prepared.
-
-    Returns:
-        builder: `tfds.core.DatasetBuilder`.
-
-    Raises:
-        ValueError: If the name is unknown, or the set is not prepared (and may
-            not or cannot be downloaded).
+    The name is `"name"`, `"name/config"`, `"name:version"` or both.
     """
     builder = _open_builder(tfds, name, data_dir)
     # `builder.is_prepared()` would log a warning where it is not.
@@ -56,18 +45,7 @@ def prepared(tfds, name, data_dir=None, download=False):
 
 
 def find_test_split(builder, name):
-    """Returns the name of the split to test on.
-
-    Args:
-        builder: `tfds.core.DatasetBuilder`.
-        name: Name of the set.
-
-    Returns:
-        split: "test" or "validation".
-
-    Raises:
-        ValueError: If there is neither, or no "train".
-    """
+    """Returns the split to test on, "test" or "validation"; needs a "train"."""
     splits = sorted(builder.info.splits)
     test = next((s for s in ("test", "validation") if s in splits), None)
     if "train" not in splits or test is None:
@@ -79,14 +57,7 @@ def find_test_split(builder, name):
 
 
 def shorten(error):
-    """Returns an error as text, shortened: some go on for pages.
-
-    Args:
-        error: Exception.
-
-    Returns:
-        text: String.
-    """
+    """Returns an error as text, shortened: some go on for pages."""
     text = " ".join(re.sub(r"\{\{.*?\}\}", "", str(error)).split())
     return f"{type(error).__name__}: {text[:300]}"
 

@@ -11,19 +11,7 @@ _BATCH = 256
 
 
 def load(name, data_dir=None, download=False):
-    """Loads an image classification set that TFDS has or can prepare.
-
-    Args:
-        name: `"name"`, `"name/config"`, `"name:version"` or both.
-        data_dir: Folder with prepared sets, `None` for the default of TFDS.
-        download: Whether to download a set that is not prepared.
-
-    Returns:
-        data: `ImageData`.
-
-    Raises:
-        ValueError: As for `load_images`.
-    """
+    """Loads an image classification set (`ImageData`) through TFDS."""
     tfds = import_optional("tensorflow_datasets", "tfds", f"Data set {name!r}")
     builder = tfds_builder.prepared(tfds, name, data_dir, download)
     image_key, label_key = _find_features(tfds, builder, name)

@@ -7,23 +7,7 @@ from tfp_refine.datasets.optional_import import import_optional
 
 
 def load(name, data_dir=None, download=False):
-    """Loads a text classification set that TFDS has or can prepare.
-
-    Args:
-        name: `"name"`, `"name/config"`, `"name:version"` or both.
-        data_dir: Folder with prepared sets, `None` for the default of TFDS.
-        download: Whether to download a set that is not prepared.
-
-    Returns:
-        x_train: Texts, list.
-        y_train: Numbers of the classes, list.
-        x_test: Likewise.
-        y_test: Likewise.
-        class_names: List.
-
-    Raises:
-        ValueError: As for `load_texts`.
-    """
+    """Loads `(x_train, y_train, x_test, y_test, class_names)` through TFDS."""
     tfds = import_optional("tensorflow_datasets", "tfds", f"Data set {name!r}")
     builder = tfds_builder.prepared(tfds, name, data_dir, download)
     text, label = _find_features(tfds, builder, name)

@@ -12,16 +12,7 @@ _WANTED = (
 
 
 def from_environment():
-    """Reads the environment variable `TF_CONFIG`.
-
-    Returns:
-        cluster: Dict of lists of addresses, by job.
-        job: This process' job.
-        index: Its index among the tasks of the job.
-
-    Raises:
-        ValueError: If there is none, or it is no description of a cluster.
-    """
+    """Reads `TF_CONFIG`: addresses by job, and this process' job and index."""
     text = os.environ.get("TF_CONFIG")
     if not text:
         raise ValueError(f"{_WANTED} It is not set.")
@@ -41,18 +32,7 @@ def from_environment():
 
 
 def check(cluster):
-    """Checks the addresses of a cluster.
-
-    Args:
-        cluster: Dict of lists of addresses, by job.
-
-    Returns:
-        cluster: The same, as lists of strings.
-
-    Raises:
-        ValueError: If a job is missing or unknown, there are several chiefs,
-            or an address is not `host:port`.
-    """
+    """Checks the addresses of a cluster by job; returns lists of strings."""
     if not isinstance(cluster, dict) or set(cluster) != set(_JOBS):
         raise ValueError(
             f"A cluster must have addresses of the jobs {list(_JOBS)}: one "

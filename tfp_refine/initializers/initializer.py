@@ -96,15 +96,9 @@ class PosteriorInitializer:
         return x, y
 
     def _initialize(self, model, chosen, x, y, rng, bar):
-        """Initializes layers.
+        """Initializes the `chosen` layers of a built model.
 
-        Args:
-            model: Built `keras.Model`.
-            chosen: Its `VariationalLayer`s that are to be initialized.
-            x: Training inputs, tensors, or `None`.
-            y: Training targets, tensors, or `None`.
-            rng: `numpy.random.Generator`.
-            bar: Progress bar of units.
+        `x` and `y` are tensors or `None`; `bar` is a progress bar of units.
         """
         for layer in chosen:
             self._initialize_layer(layer, rng)
@@ -117,18 +111,7 @@ class PosteriorInitializer:
 
 
 def check_batch_size(name, value):
-    """Checks that an argument is a number of examples that can differ.
-
-    Args:
-        name: Name of the argument, for the error.
-        value: What came.
-
-    Returns:
-        value: Integer, 2 or more.
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Checks that an argument is an integer number of examples, 2 or more."""
     value = _validation.positive_integer(name, value)
     if value < 2:
         raise ValueError(
@@ -148,14 +131,11 @@ def fan_in(layer):
 
 
 def assign(layer, mean, variance, bias_mean=0.0, bias_variance=None):
-    """Sets the posterior of a layer.
+    """Sets the posterior of a built layer.
 
-    Args:
-        layer: Built `VariationalLayer`.
-        mean: Means of the kernel, `[F, units]`; see `layers.linear_map`.
-        variance: Variances, broadcastable to that.
-        bias_mean: Means of the bias, broadcastable to `[units]`.
-        bias_variance: Variances, likewise. Defaults to `variance`, a scalar.
+    `mean` and `variance` are `[F, units]` (see `layers.linear_map`), those of
+    the bias `[units]`, or broadcastable; `bias_variance` defaults to
+    `variance`.
     """
     variance = tf.broadcast_to(variance, mean.shape)
     if bias_variance is None:

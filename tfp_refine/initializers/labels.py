@@ -9,18 +9,9 @@ def is_one_hot(y):
 
 
 def one_hot(y, num_outputs):
-    """Makes labels one-hot.
+    """Checks labels and makes them one-hot, float64, `[N, C]`.
 
-    Args:
-        y: Integers `[N, 1]`, or one-hot labels `[N, C]`.
-        num_outputs: Number of outputs of the model: `C`; or 1 for two classes.
-
-    Returns:
-        y: `[N, C]`, float64.
-
-    Raises:
-        ValueError: If the labels are something else, no classes of the model,
-            or fewer than classes.
+    A model with one output has two classes.
     """
     num_classes = max(num_outputs, 2)
     if y.shape[-1] not in (1, num_classes):
@@ -44,18 +35,7 @@ def one_hot(y, num_outputs):
 
 
 def yes_or_no(y, num_outputs):
-    """Checks labels that do not exclude each other.
-
-    Args:
-        y: 0 and 1, `[N, D]`.
-        num_outputs: `D`.
-
-    Returns:
-        y: `[N, D]`, float64.
-
-    Raises:
-        ValueError: If they are something else.
-    """
+    """Checks labels 0 and 1, `[N, D]`, that do not exclude each other."""
     if y.shape[-1] != num_outputs or not np.all((y == 0) | (y == 1)):
         raise ValueError(
             f"Labels must be 0 or 1, one for each of {num_outputs} outputs. "

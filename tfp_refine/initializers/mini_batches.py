@@ -16,11 +16,9 @@ _BLOCK_NUMBERS = 2**24
 class MiniBatch(NamedTuple):
     """Rows of some units of a layer, one after the other.
 
-    Attributes:
-        units: Their indices, `[U]`.
-        rows: `[U, R, F]`, or `[R, F]` if all have the same.
-        examples: Indices of the examples that the rows are from, `[U, B]` or
-            `[B]`. The first `R / B` rows are from the first example, and so on.
+    `rows` is `[U, R, F]`, or `[R, F]` if all `units` share them. Of the
+    `examples` (indices, `[U, B]` or `[B]`), the first gave the first `R / B`
+    rows, and so on.
     """
 
     units: np.ndarray
@@ -29,14 +27,10 @@ class MiniBatch(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Makes the mini-batches of a layer.
+    """Makes the mini-batches of a layer from examples 0 to `num_examples - 1`.
 
-    Attributes:
-        layer: Built `VariationalLayer`.
-        num_examples: `N`, from 0 to `N - 1`.
-        draw: Takes indices of examples, `[B]`; returns the patches that the
-            layer sees of them, `[B, P, groups, F]`.
-        rng: `numpy.random.Generator`.
+    `draw` takes indices of examples, `[B]`, and returns their patches, as the
+    layer sees them, `[B, P, groups, F]`.
     """
 
     layer: layers.VariationalLayer
@@ -45,13 +39,9 @@ class Source(NamedTuple):
     rng: np.random.Generator
 
     def separate(self, batch_size):
-        """Makes mini-batches for each unit, propagated by themselves.
+        """Yields a `MiniBatch` for each unit, propagated by itself.
 
-        Args:
-            batch_size: Examples in each, drawn without replacement.
-
-        Yields:
-            batch: `MiniBatch` of the next unit.
+        Its examples are drawn without replacement.
         """
         for units, group in self._groups():
             for unit in units:
@@ -60,14 +50,9 @@ class Source(NamedTuple):
                 yield MiniBatch(np.array([unit]), rows, examples[np.newaxis])
 
     def pooled(self, batch_size, pool_size):
-        """Makes mini-batches for each unit, of examples propagated together.
+        """Yields mini-batches whose examples are propagated together.
 
-        Args:
-            batch_size: Examples in each, drawn with replacement.
-            pool_size: Examples that they are drawn from.
-
-        Yields:
-            batch: `MiniBatch` of the next units.
+        Each unit draws its examples with replacement from `pool_size` of them.
         """
         pool = self._choose(pool_size)
         patches = self.draw(pool)
@@ -83,14 +68,7 @@ class Source(NamedTuple):
                 yield MiniBatch(block, rows, pool[chosen])
 
     def shared(self, batch_size):
-        """Makes one mini-batch for all units.
-
-        Args:
-            batch_size: Examples in it, drawn without replacement.
-
-        Yields:
-            batch: `MiniBatch` of the next units.
-        """
+        """Yields the same rows for all units, drawn without replacement."""
         examples = self._choose(batch_size)
         patches = self.draw(examples)
         for units, group in self._groups():

@@ -14,11 +14,9 @@ _PROBE = 8
 
 
 class Made(NamedTuple):
-    """The outputs that a layer makes, perhaps with others.
+    """Outputs that a layer makes, in the order of its units (`columns`).
 
-    Attributes:
-        columns: Their indices, in the order of the layer's units.
-        parts: How many layers are added up in them.
+    Summed over as many layers as `parts`.
     """
 
     columns: np.ndarray
@@ -26,20 +24,11 @@ class Made(NamedTuple):
 
 
 def find(model, calls, x, num_outputs):
-    """Finds the layers whose units are outputs of a model.
+    """Finds the layers whose units are outputs `[B, num_outputs]` of a model.
 
     They have no effect on the inputs of other layers, and on as many outputs as
     they have units, in their order: all of them, or some, as a head of its own
-    or before a layer that adds the noise.
-
-    Args:
-        model: `keras.Model` with one output, `[B, D]`.
-        calls: `Call`s of its layers, in their order.
-        x: Inputs of the model, `[N, ...]` (or nested).
-        num_outputs: `D`.
-
-    Returns:
-        made: Dict from the `id` of a layer to its `Made`.
+    or before a layer that adds the noise. Returns a dict from `id` to `Made`.
     """
     found = {}
     for index, call in enumerate(calls):
@@ -72,12 +61,7 @@ def _columns(model, layer, later, x, num_outputs):
 
 
 class _Effect(NamedTuple):
-    """What the weights of a layer have an effect on.
-
-    Attributes:
-        outputs: Indices of outputs of the model.
-        layers: Whether the inputs of any of the layers asked about.
-    """
+    """Effect of weights: on which outputs, and whether on other `layers`."""
 
     outputs: np.ndarray
     layers: bool
@@ -86,14 +70,7 @@ class _Effect(NamedTuple):
 def _effect(model, layer, others, x):
     """Finds out what changes when the weights of a layer do.
 
-    Args:
-        model: `keras.Model` with one output, `[B, D]`.
-        layer: One of its `VariationalLayer`s.
-        others: Layers whose inputs matter.
-        x: Inputs of the model, `[N, ...]` (or nested).
-
-    Returns:
-        effect: `_Effect`.
+    Looks at the outputs of the model and at the inputs of the `others`.
     """
     variable = layer.bias if layer.use_bias else layer.kernel
     value = variable.numpy()

@@ -10,18 +10,10 @@ _CHUNK_NUMBERS = 2**24
 
 
 def draw(model, call, x, patches_per_example, rng):
-    """Propagates examples to a layer, and draws patches of its inputs.
+    """Propagates examples to a layer, and draws patches `[N, P, groups, F]`.
 
-    Args:
-        model: `keras.Model`.
-        call: `Call` of one of its layers.
-        x: Inputs of the model, `[N, ...]` (or nested).
-        patches_per_example: How many positions of each example are drawn,
-            without replacement; all if there are not more.
-        rng: `numpy.random.Generator`.
-
-    Returns:
-        patches: `[N, P, groups, F]`, float32 or float64.
+    Positions of an example are drawn without replacement; all of them if there
+    are no more than `patches_per_example`.
     """
     number, size = traversal.num_examples(x), traversal.chunk_size(model)
     patches = []

@@ -13,13 +13,7 @@ _WIDE = 100.0
 
 
 class UnitTargets(NamedTuple):
-    """Which target each unit of a layer has.
-
-    Attributes:
-        targets: `Targets`, `[N, T]`.
-        columns: Their indices, `[units]`.
-        signs: 1 or -1, what they are multiplied with, `[units]`.
-    """
+    """Targets of units: `columns` of `targets` times `signs`, `[units]`."""
 
     targets: layer_targets.Targets
     columns: np.ndarray
@@ -60,12 +54,7 @@ class UnitTargets(NamedTuple):
 
 
 class Posterior(NamedTuple):
-    """Posterior of the units of a layer, biases last.
-
-    Attributes:
-        mean: `[F, units]`, or `[F + 1, units]` with a bias.
-        variance: Likewise.
-    """
+    """Mean and variance of a layer's units, `[F (+ 1), units]`, biases last."""
 
     mean: tf.Tensor
     variance: tf.Tensor
@@ -80,20 +69,11 @@ def fit(
     num_examples=None,
     done=lambda number: None,
 ):
-    """Fits units to their mini-batches.
+    """Fits units to their mini-batches, given in the order of the units.
 
-    Args:
-        batches: Iterable of `MiniBatch`es of all units, in their order.
-        targets: `UnitTargets`.
-        prior_variance: `[F]`, or `[F + 1]` with a bias.
-        has_bias: Whether there is one.
-        divergence: As of `linear_regression.factorized_variance`.
-        num_examples: Of how many examples the variances are, or `None` for
-            those of the mini-batch.
-        done: Called with the number of units of each mini-batch.
-
-    Returns:
-        posterior: `Posterior`.
+    `prior_variance` is `[F]`, or `[F + 1]` with a bias. The variances are those
+    of `num_examples` examples, or of the mini-batch if `None`. `done` is called
+    with the number of units of each mini-batch.
     """
     posteriors = []
     for batch in batches:
@@ -128,16 +108,10 @@ def _of_more_data(variance, prior_variance, factor):
 
 
 def prior_variances(layer, of_kernel=None, of_bias=None):
-    """Finds the variances of a layer's prior.
+    """Finds the variances of a layer's prior, `[F]`, or `[F + 1]` with a bias.
 
-    Args:
-        layer: Built `VariationalLayer`.
-        of_kernel: Variance of the kernel's weights; that of its prior if
-            `None`, or one over the fan-in if that is not Gaussian.
-        of_bias: That of the biases; of their prior if `None`, or wide.
-
-    Returns:
-        variances: `[F]`, or `[F + 1]` with a bias, float64.
+    Without `of_kernel`: those of its prior, or one over the fan-in if that is
+    not Gaussian. Without `of_bias`: those of its prior, or wide ones.
     """
     size = layer.columns(layer.kernel).shape[0]
     weights = {weight.name: weight for weight in layer.variational_weights}

@@ -10,12 +10,7 @@ from tfp_refine.math import dirichlet
 
 
 class Targets(NamedTuple):
-    """Targets of a regression.
-
-    Attributes:
-        loc: `[N, T]`, float64.
-        variance: Of the noise, `[N, T]`; or `[1, 1]` if it is the same for all.
-    """
+    """Targets, `[N, T]`, and their noise variance, `[N, T]` or `[1, 1]`."""
 
     loc: np.ndarray
     variance: np.ndarray
@@ -28,25 +23,13 @@ class Targets(NamedTuple):
 
 
 class LayerTargets(NamedTuple):
-    """Targets of all layers.
-
-    Attributes:
-        hidden: `Targets`; each unit of a hidden layer has one of them.
-        output: `Targets` of the outputs of the model, in their order.
-    """
+    """Targets of hidden units, one of them each, and of the model's outputs."""
 
     hidden: Targets
     output: Targets
 
     def of_outputs(self, made):
-        """Returns the targets of a layer that makes some outputs.
-
-        Args:
-            made: `output_layers.Made`.
-
-        Returns:
-            targets: `Targets`, in the order of its units.
-        """
+        """Returns the targets of a layer that makes some outputs (`Made`)."""
         variance = self.output.variance
         if variance.shape != (1, 1):
             variance = variance[:, made.columns]
@@ -54,20 +37,10 @@ class LayerTargets(NamedTuple):
 
 
 def of_classes(y, num_outputs, concentration, center):
-    """Makes targets of the labels of exclusive classes.
+    """Makes targets of the labels, `[N, 1]` or `[N, C]`, of exclusive classes.
 
-    Args:
-        y: Labels, `[N, 1]` or `[N, C]`.
-        num_outputs: Number of logits: `C`; or 1 for two classes.
-        concentration: As of `math.dirichlet.gaussian_targets`.
-        center: Whether hidden layers have centered targets, and logits a
-            constant less.
-
-    Returns:
-        targets: `LayerTargets`.
-
-    Raises:
-        ValueError: If these are no labels.
+    With `center`, hidden layers have centered targets, and all logits the same
+    constant less. `concentration` is that of `math.dirichlet.gaussian_targets`.
     """
     one_hot = labels.one_hot(y, num_outputs)
     if num_outputs == 1:
@@ -79,16 +52,7 @@ def of_classes(y, num_outputs, concentration, center):
 
 
 def of_yes_or_no(y, concentration, center):
-    """Makes targets of labels that do not exclude each other.
-
-    Args:
-        y: 0 and 1, float64, `[N, D]`.
-        concentration: As of `of_classes`.
-        center: Whether hidden layers have centered targets.
-
-    Returns:
-        targets: `LayerTargets` of the logits of 1 against 0.
-    """
+    """Makes logits of 1 against 0 from labels `[N, D]`, not exclusive."""
     both = tf.stack([1.0 - y, y], axis=-1)
     loc, variance = dirichlet.gaussian_targets(both, concentration)
     return _of_logits(
@@ -102,17 +66,9 @@ def _of_logits(loc, variance, center):
 
 
 def of_values(y, noise_variance, raw_noise, center):
-    """Makes targets of regression targets.
+    """Makes targets of regression targets `[N, D]`.
 
-    Args:
-        y: `[N, D]`.
-        noise_variance: Variance of their noise.
-        raw_noise: What the outputs say of the noise, in as many columns, or
-            `None` if they say nothing.
-        center: Whether hidden layers have centered targets.
-
-    Returns:
-        targets: `LayerTargets`.
+    `raw_noise` fills as many more columns, those of the noise, unless `None`.
     """
     y = np.asarray(y, np.float64)
     targets = Targets(y, np.full([1, 1], noise_variance, np.float64))

@@ -17,22 +17,10 @@ _VARIANCE = float(np.exp(-2.0))
 def layer_targets(
     model, y, outputs, task, noise_variance, concentration, center
 ):
-    """Makes the targets of a model's layers.
+    """Makes the targets of a model's layers from `y`, `[N]` or `[N, D]`.
 
-    Args:
-        model: `keras.Model`.
-        y: Training targets, tensor `[N]` or `[N, D]`.
-        outputs: Outputs of the model for some examples, `[B, ...]`.
-        task: One of `TASKS`, or `None`.
-        noise_variance: Variance of regression targets' noise, or `None`.
-        concentration: As of `targets.of_classes`.
-        center: As of `targets`.
-
-    Returns:
-        targets: `LayerTargets`.
-
-    Raises:
-        ValueError: If the targets do not fit the task or the model.
+    `outputs` are the model's for some examples; `task` is one of `TASKS` or
+    `None`.
     """
     y, num_outputs = _matrix(y), _num_outputs(outputs)
     loss = getattr(model, "loss", None)

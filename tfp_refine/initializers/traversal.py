@@ -37,13 +37,10 @@ def chunk_size(model):
 
 
 class Call(NamedTuple):
-    """How a model calls a layer, from the first time on.
+    """How a model calls a layer: `count` times, from the first call on.
 
-    Attributes:
-        layer: `VariationalLayer`.
-        count: How often it is called.
-        num_positions: At how many positions of an example it has outputs, in
-            all of them.
+    `num_positions` counts the positions of an example with outputs, in all
+    calls.
     """
 
     layer: layers.VariationalLayer
@@ -52,19 +49,9 @@ class Call(NamedTuple):
 
 
 def calls_in_order(model, chosen, x):
-    """Calls a model to see in which order it calls its layers.
+    """Finds the `Call`s of the chosen layers, in the order of the model.
 
-    Args:
-        model: `keras.Model`.
-        chosen: Variational layers of it.
-        x: Its inputs, `[N, ...]` (or nested).
-
-    Returns:
-        calls: `Call`s of those of the layers that it calls, in their order.
-        outputs: Outputs of the model for the first examples.
-
-    Raises:
-        ValueError: If it calls none of them.
+    Also returns the outputs of the model for the first examples of `x`.
     """
     found = {}
 
@@ -103,22 +90,10 @@ def _num_positions(layer, inputs):
 
 
 def layer_inputs(model, call, x):
-    """Computes the inputs of a layer, with draws of the weights before it.
+    """Computes the inputs `[B, ...]` of each call of a layer, a list.
 
-    Layers act as in training: batch normalization with the statistics of the
-    batch, for one.
-
-    Args:
-        model: `keras.Model`.
-        call: `Call`.
-        x: Inputs of the model, `[B, ...]` (or nested).
-
-    Returns:
-        inputs: List of those of each call, `[B, ...]`, in the layer's
-            `compute_dtype`.
-
-    Raises:
-        ValueError: If the layer is not called as often.
+    The weights before it are drawn. Layers act as in training: batch
+    normalization with the statistics of the batch, for one.
     """
     inputs = []
 
@@ -141,12 +116,7 @@ def layer_inputs(model, call, x):
 
 
 def update_moving_statistics(model, x):
-    """Sets the moving statistics of batch normalization to those of a batch.
-
-    Args:
-        model: `keras.Model`.
-        x: Inputs of the model, `[B, ...]` (or nested).
-    """
+    """Sets the moving statistics of batch normalization to those of a batch."""
     normalizations = [
         layer
         for layer in model._flatten_layers()
@@ -165,15 +135,7 @@ def update_moving_statistics(model, x):
 
 
 def take(x, indices):
-    """Takes examples of an array or of nested arrays.
-
-    Args:
-        x: Tensors, `[N, ...]` (or nested).
-        indices: Integers `[B]`, or a slice.
-
-    Returns:
-        x: `[B, ...]` (or nested).
-    """
+    """Takes examples (indices or a slice) of an array or of nested arrays."""
     if isinstance(indices, slice):
         return keras.tree.map_structure(lambda leaf: leaf[indices], x)
     return keras.tree.map_structure(lambda leaf: tf.gather(leaf, indices), x)

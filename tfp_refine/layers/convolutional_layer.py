@@ -73,14 +73,7 @@ class ConvolutionalLayer(variational_layer.VariationalLayer):
         )
 
     def kernel_channels(self, channels: int) -> tuple[int, int]:
-        """Returns the last two sizes of the kernel.
-
-        Args:
-            channels: Number of input channels.
-
-        Returns:
-            sizes: Two integers, in the order of the deterministic twin.
-        """
+        """Returns the kernel's last two sizes, in the order of the twin."""
         raise NotImplementedError(
             f"{type(self).__name__} must implement `kernel_channels`"
         )

@@ -48,15 +48,7 @@ class LocalReparameterization(variational_layer.VariationalLayer):
         return self.add_noise(inputs, with_correlations(self, inputs, means))
 
     def add_noise(self, inputs: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
-        """Adds noise with the variance that the weights' noise causes.
-
-        Args:
-            inputs: Inputs of the layer.
-            outputs: Means of the pre-activations.
-
-        Returns:
-            outputs: Draws of the pre-activations.
-        """
+        """Adds the weights' noise to `outputs`, the mean pre-activations."""
         # float16 overflows at x = 256 and underflows at a scale of 2e-4.
         dtype = (
             "float32" if self.compute_dtype == "float16" else self.compute_dtype

@@ -13,13 +13,7 @@ _MAX_LOG_VAR = 40
 
 @dataclasses.dataclass
 class FlowSettings:
-    """Arguments of the layers with multiplicative normalizing flows.
-
-    The layers describe them.
-
-    Raises:
-        ValueError: If one is invalid.
-    """
+    """Checked arguments of layers with multiplicative normalizing flows."""
 
     flow_length: int
     flow_units: int

@@ -24,11 +24,7 @@ _SPREAD = 0.1
 
 
 class Initializers:
-    """Initial values of flows, from a seed.
-
-    Args:
-        seed: Integer, or `None` for fresh ones.
-    """
+    """Initial values of flows, from an integer seed; fresh ones if `None`."""
 
     def __init__(self, seed: int | None = None) -> None:
         self._seed = seed
@@ -47,20 +43,10 @@ class Initializers:
 
 
 class CouplingFlow:
-    """A chain of gated couplings, with masks that are drawn or alternate.
+    """`length` gated couplings of `D >= 2` coordinates (`size`).
 
-    Args:
-        add_weight: The `add_weight` method of the layer that owns the weights.
-        name: Prefix of their names.
-        size: `D`, 2 or more.
-        length: Number of steps, 1 or more.
-        units: Hidden units of each step.
-        masks: "random", which gives each point masks of its own, or
-            "alternating".
-        initializers: `Initializers`.
-
-    Attributes:
-        weights: List of `keras.Variable`.
+    With the masks "random", each point has masks of its own; "alternating" ones
+    are fixed. `weights` lists the variables, which `add_weight` creates.
     """
 
     def __init__(
@@ -108,16 +94,7 @@ class CouplingFlow:
         dtype: str,
         seed: keras.random.SeedGenerator | int,
     ) -> tf.Tensor:
-        """Draws the masks of a call.
-
-        Args:
-            batch_shape: Shape of the batch of points.
-            dtype: Floating dtype.
-            seed: `keras.random.SeedGenerator`.
-
-        Returns:
-            masks: `[length, *batch_shape, D]`, or broadcastable to it.
-        """
+        """Draws masks, broadcastable to `[length, *batch_shape, D]`."""
         if self._masks == "alternating":
             ones = (1,) * len(batch_shape)
             masks = (
@@ -132,16 +109,7 @@ class CouplingFlow:
     def __call__(
         self, z: tf.Tensor, masks: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Moves points.
-
-        Args:
-            z: `[..., D]`.
-            masks: Returned by `draw_masks`.
-
-        Returns:
-            z: `[..., D]`.
-            log_det: Nats, `[...]`.
-        """
+        """Moves points `[..., D]`; also returns log determinants, `[...]`."""
         total = 0.0
         for hidden_kernel, hidden_bias, kernels, biases, mask in zip(
             *map(keras.ops.unstack, self.weights),
@@ -165,18 +133,7 @@ class CouplingFlow:
 
 
 class PlanarFlow:
-    """A chain of planar flows, for a single coordinate.
-
-    Args:
-        add_weight: As for `CouplingFlow`.
-        name: As for `CouplingFlow`.
-        size: `D`.
-        length: Number of steps, 1 or more.
-        initializers: `Initializers`.
-
-    Attributes:
-        weights: List of `keras.Variable`.
-    """
+    """`length` planar flows, for a single coordinate; as `CouplingFlow`."""
 
     def __init__(
         self,
@@ -230,20 +187,7 @@ def build(
     masks: str,
     initializers: Initializers,
 ) -> CouplingFlow | PlanarFlow:
-    """Creates a flow: of couplings, or planar for a single coordinate.
-
-    Args:
-        add_weight: As for `CouplingFlow`.
-        name: As for `CouplingFlow`.
-        size: `D`.
-        length: Number of steps, 1 or more.
-        units: As for `CouplingFlow`.
-        masks: As for `CouplingFlow`.
-        initializers: As for `CouplingFlow`.
-
-    Returns:
-        flow: `CouplingFlow` or `PlanarFlow`.
-    """
+    """Creates a flow: of couplings, or planar for a single coordinate."""
     if size == 1:
         return PlanarFlow(add_weight, name, size, length, initializers)
     return CouplingFlow(

@@ -111,9 +111,7 @@ class KTiedPosterior(posterior_family.PosteriorFamily):
 class KTiedWeight(variational_weight.VariationalWeight):
     """A weight tensor whose scales are a matrix of low rank.
 
-    Attributes:
-        untransformed_rows: `keras.Variable`, `[D, k]`.
-        untransformed_columns: `keras.Variable`, `[U, k]`.
+    `untransformed_rows` is `[D, k]`, `untransformed_columns` is `[U, k]`.
     """
 
     family = "k_tied"

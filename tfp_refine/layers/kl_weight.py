@@ -14,17 +14,6 @@ class KLWeight:
     Both numbers are variables once `build` is called, so that a change needs no
     new trace. They belong to the training run, not to the layer's weights: they
     are neither saved nor copied with these.
-
-    Args:
-        initial_kl_scale: Initial value of `kl_scale`.
-
-    Attributes:
-        initial_kl_scale: Float.
-        kl_scale: Scalar `keras.Variable`, 1 for a true bound; `None` before
-            `build`.
-
-    Raises:
-        ValueError: If `initial_kl_scale` is negative or not finite.
     """
 
     def __init__(self, initial_kl_scale: float = 1.0) -> None:
@@ -49,11 +38,7 @@ class KLWeight:
             self._divisor.assign(float(value))
 
     def build(self, dtype: str) -> None:
-        """Creates the variables, if they do not exist yet.
-
-        Args:
-            dtype: "float32" or "float64", that of the KL divergence.
-        """
+        """Creates the variables if they do not exist yet."""
         if self.kl_scale is None:
             self.kl_scale = _scalar("kl_scale", self.initial_kl_scale, dtype)
             self._divisor = _scalar(
@@ -61,18 +46,7 @@ class KLWeight:
             )
 
     def apply(self, kl: tf.Tensor, layer_name: str) -> tf.Tensor:
-        """Scales a KL divergence for the loss.
-
-        Args:
-            kl: KL divergence of a weight tensor, nats, a scalar.
-            layer_name: Name of its layer, for the error.
-
-        Returns:
-            loss: Nats per training example, a scalar.
-
-        Raises:
-            ValueError: If the number of training examples is not set.
-        """
+        """Scales a scalar KL divergence (nats) to nats per training example."""
         if self._num_train_examples is None:
             raise ValueError(
                 f"Layer '{layer_name}' does not know the number of training "

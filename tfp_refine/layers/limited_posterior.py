@@ -8,12 +8,7 @@ from tfp_refine.layers import posterior_family
 
 
 class LimitedPosterior(mean_field_posterior.MeanFieldPosterior):
-    """Mean-field posterior with an upper limit on the scales of draws.
-
-    Args:
-        initial_scale: As for `MeanFieldPosterior`.
-        max_std: Largest standard deviation of draws, or `None` for no limit.
-    """
+    """Mean-field posterior with an upper limit on the scales of draws."""
 
     def __init__(self, initial_scale: float, max_std: float | None) -> None:
         super().__init__(initial_scale)

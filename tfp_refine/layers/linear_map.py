@@ -28,13 +28,9 @@ class LinearMap(keras.layers.Layer):
     def patches(self, inputs: tf.Tensor) -> tf.Tensor:
         """Computes the inputs that columns of the kernel are multiplied with.
 
-        Args:
-            inputs: Inputs of the layer, `[B, ...]`, in `compute_dtype`.
-
-        Returns:
-            patches: `[B, P, num_groups, F]`, with `P` positions. The
-                pre-activations without bias, `[B, P, units]`, are their
-                products with `columns(kernel)`, group by group.
+        Returns `[B, P, num_groups, F]`, with `P` positions. The pre-activations
+        without bias, `[B, P, units]`, are their products with
+        `columns(kernel)`, group by group.
         """
         size = self._fan_in_of_column()
         identity = np.tile(np.eye(size), (1, self.num_groups))
@@ -56,14 +52,7 @@ class LinearMap(keras.layers.Layer):
         )
 
     def kernel_of(self, columns: tf.Tensor) -> tf.Tensor:
-        """Reshapes columns to a kernel, the inverse of `columns`.
-
-        Args:
-            columns: `[F, units]`, with any number of units.
-
-        Returns:
-            kernel: `[...]`.
-        """
+        """Reshapes columns `[F, units]` to a kernel; inverts `columns`."""
         shape = self.kernel.shape
         axes = self._axes(len(shape))
         sizes = [shape[axis] for axis in axes]

@@ -99,10 +99,8 @@ class LowRankPosterior(posterior_family.PosteriorFamily):
 class LowRankWeight(variational_weight.VariationalWeight):
     """A weight tensor whose covariance is a diagonal plus one of low rank.
 
-    Attributes:
-        untransformed_diagonal: `keras.Variable` whose softplus is the standard
-            deviation of the independent part, `[...]`.
-        factor: `keras.Variable`, `[K, ...]`.
+    The softplus of `untransformed_diagonal`, `[...]`, is the standard deviation
+    of the independent part; `factor` is `[K, ...]`.
     """
 
     family = "low_rank"

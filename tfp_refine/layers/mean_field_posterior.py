@@ -56,9 +56,7 @@ class MeanFieldPosterior(posterior_family.PosteriorFamily):
 class MeanFieldWeight(variational_weight.VariationalWeight):
     """A weight tensor with the posterior `N(loc, scale**2)`, independent.
 
-    Attributes:
-        untransformed_scale: `keras.Variable` whose softplus is the posterior's
-            standard deviation, `[...]`.
+    The softplus of `untransformed_scale` is the standard deviation.
     """
 
     family = "mean_field"

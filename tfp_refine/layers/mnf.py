@@ -83,16 +83,7 @@ class MultiplicativeLayer(estimators.LocalReparameterization):
     def multiplied_means(
         self, inputs: tf.Tensor, loc: tf.Tensor, z: tf.Tensor
     ) -> tf.Tensor:
-        """Applies the kernel's means, with multipliers for each example.
-
-        Args:
-            inputs: Inputs of the layer, `[B, ...]`.
-            loc: Means of the kernel.
-            z: Multipliers, `[B, D]`.
-
-        Returns:
-            outputs: Pre-activations, without a bias.
-        """
+        """Applies the kernel's means, with multipliers `z`, `[B, D]`."""
         raise NotImplementedError(
             f"{type(self).__name__} must implement `multiplied_means`"
         )

@@ -27,10 +27,7 @@ _MEAN_DRAWS = 128
 class MultiplicativePosterior(posterior_family.PosteriorFamily):
     """Posterior of the layers `DenseMNF` and `Conv2DMNF`.
 
-    Args:
-        settings: `FlowSettings`, with `flow_length` above 0.
-        z_axis: Axis of the kernel that the multipliers go along.
-        seed: Integer seed of the initial values.
+    The multipliers go along the axis `z_axis` of the kernel.
     """
 
     def __init__(
@@ -127,12 +124,7 @@ Flow: TypeAlias = flow_weights.CouplingFlow | flow_weights.PlanarFlow
 
 
 class Base(NamedTuple):
-    """Gaussian that the flow of `q(z)` starts from.
-
-    Attributes:
-        loc: `keras.Variable`, `[D]`.
-        log_variance: `keras.Variable`, `[D]`.
-    """
+    """Gaussian that the flow of `q(z)` starts from: variables `[D]`."""
 
     loc: keras.Variable
     log_variance: keras.Variable
@@ -141,14 +133,10 @@ class Base(NamedTuple):
 class MultiplicativeWeight(limited_posterior.LimitedWeight):
     """A weight tensor `W ~ N(z * loc, scale**2)`, with random `z`.
 
-    Attributes:
-        base: `Base`: mean and log variance of `z` before the flow.
-        flow: Flow of `q(z)`.
-        auxiliary_flow: Flow of `r(z|W)`, or `None`.
-        auxiliary: `keras.Variable`, `c`, `b1` and `b2` of `r(z|W)`, `[3, D]`.
-        auxiliary_base: `keras.Variable`, the part of the mean and of the log
-            precision of `r(z|W)` that does not depend on the weights,
-            `[2, D]`; or `None`, as in the paper.
+    The flow of `q(z)` starts at `base`. `auxiliary`, `[3, D]`, holds `c`, `b1`
+    and `b2` of `r(z|W)`. `auxiliary_base`, `[2, D]`, is the part of its mean
+    and log precision that does not depend on the weights; `None` as in the
+    paper.
     """
 
     family = "multiplicative_normalizing_flow"
@@ -192,16 +180,7 @@ class MultiplicativeWeight(limited_posterior.LimitedWeight):
     def draw_z(
         self, batch_shape: tuple[int | tf.Tensor, ...], seed: Seed | None
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Draws multipliers.
-
-        Args:
-            batch_shape: Tuple of sizes, integers or scalar tensors.
-            seed: `keras.random.SeedGenerator`.
-
-        Returns:
-            z: `[*batch_shape, D]`, in the dtype of `loc`.
-            log_det: Of the flow, nats, `[*batch_shape]`.
-        """
+        """Draws `z`, `[*batch_shape, D]`, and the flow's log determinant."""
         dtype = self.loc.dtype
         noise = random_draws.standard_normal(
             (*batch_shape, self.base.loc.shape[0]), dtype, seed
@@ -249,17 +228,9 @@ class MultiplicativeWeight(limited_posterior.LimitedWeight):
         seed: Seed | None = None,
         limited: bool = False,
     ) -> tf.Tensor:
-        """Draws the bound on the KL divergence from the prior, nats.
+        """Draws the bound on the KL divergence from the prior, nats, a scalar.
 
         Single draws can be negative; their mean is the bound.
-
-        Args:
-            loc: As for `VariationalWeight.kl`.
-            seed: `keras.random.SeedGenerator`.
-            limited: As for `VariationalWeight.kl`.
-
-        Returns:
-            kl: Scalar.
         """
         regularizer = self._checked_regularizer()
 

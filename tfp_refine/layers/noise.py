@@ -23,15 +23,8 @@ def standard_normal(
     """Draws standard normal numbers, by the Box-Muller transform.
 
     Exact up to the rounding of its uniform numbers, so to 5.6 standard
-    deviations in float32, as the normals of TensorFlow are.
-
-    Args:
-        shape: Shape of the draws; unknown sizes may be scalar tensors.
-        dtype: Floating dtype.
-        seed: `keras.random.SeedGenerator`.
-
-    Returns:
-        draws: Independent standard normal numbers, `shape`.
+    deviations in float32, as the normals of TensorFlow are. Unknown sizes in
+    `shape` may be scalar tensors.
     """
     shape = tuple(shape)
     wide = dtype if dtype == "float64" else "float32"
@@ -58,16 +51,7 @@ def random_signs(
     dtype: str,
     seed: keras.random.SeedGenerator | int | None,
 ) -> tf.Tensor:
-    """Draws -1 or +1 with equal probabilities.
-
-    Args:
-        shape: As for `standard_normal`; its last axis is an integer.
-        dtype: Floating dtype.
-        seed: `keras.random.SeedGenerator`.
-
-    Returns:
-        signs: Independent signs, `shape`.
-    """
+    """Draws independent signs, -1 or +1; the last size must be an integer."""
     shape = tuple(shape)
     # A power of two: the bits of each integer are independent and unbiased.
     num_words = -(-shape[-1] // _BITS)

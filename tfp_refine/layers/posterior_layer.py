@@ -62,16 +62,7 @@ class PosteriorLayer(kl_weight.WeighsKL, random_layer.RandomLayer):
         regularizer: argument_types.Regularizer,
         posterior: argument_types.Posterior,
     ) -> None:
-        """Checks and keeps how a weight tensor is distributed.
-
-        Args:
-            name: Prefix of its arguments' names, such as "kernel".
-            regularizer: KL regularizer, its name, or `None`.
-            posterior: Posterior family, its name, or `None`.
-
-        Raises:
-            ValueError: If one is invalid, or they cannot be combined.
-        """
+        """Checks and keeps how the weight tensor `name` is distributed."""
         prior = regularizers.get(regularizer)
         family = posterior_lookup.get(posterior)
         setattr(self, f"{name}_regularizer", prior)
@@ -188,14 +179,7 @@ class PosteriorLayer(kl_weight.WeighsKL, random_layer.RandomLayer):
     # Configuration.
 
     def posterior_config(self, *names: str) -> dict[str, Any]:
-        """Returns the configuration of weight tensors' priors and posteriors.
-
-        Args:
-            *names: Prefixes of their arguments' names.
-
-        Returns:
-            config: Dict.
-        """
+        """Returns the configuration of priors and posteriors by name."""
         serialize = keras.saving.serialize_keras_object
         config = {}
         for name in names:
@@ -221,18 +205,7 @@ class PosteriorLayer(kl_weight.WeighsKL, random_layer.RandomLayer):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "PosteriorLayer":
-        """Creates a layer from its configuration, or a Keras layer's.
-
-        Args:
-            config: Returned by `get_config` of a layer of this class, or of the
-                Keras layer that it stands for.
-
-        Returns:
-            layer: New layer.
-
-        Raises:
-            ValueError: If the Keras layer is quantized or has adapters.
-        """
+        """Creates a layer from its configuration, or its Keras twin's."""
         config = dict(config)
         for name in _DETERMINISTIC_ONLY:
             if config.pop(name, None) is not None:

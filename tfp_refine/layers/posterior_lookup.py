@@ -20,18 +20,7 @@ _BY_NAME: dict[str, type[posterior_family.PosteriorFamily]] = {
 def get(
     identifier: argument_types.Posterior,
 ) -> posterior_family.PosteriorFamily | None:
-    """Retrieves a posterior family from a name, a config or an object.
-
-    Args:
-        identifier: Name of a family in snake case ("mean_field"), a serialized
-            family, a `PosteriorFamily`, or `None` for a point estimate.
-
-    Returns:
-        posterior: `PosteriorFamily` or `None`.
-
-    Raises:
-        ValueError: If it is none of these.
-    """
+    """Retrieves a posterior family from a name, a config or an object."""
     if identifier is None or isinstance(
         identifier, posterior_family.PosteriorFamily
     ):

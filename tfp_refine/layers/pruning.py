@@ -130,15 +130,7 @@ class PrunableUnits(keras.layers.Layer):
 def _unit_kl(
     weight: variational_weight.VariationalWeight, axes: tuple[int, ...]
 ) -> tf.Tensor:
-    """Computes the KL divergence of each unit's weights, nats.
-
-    Args:
-        weight: Weight tensor with a prior, `[...]`.
-        axes: Its axes that count units.
-
-    Returns:
-        kl: Of the marginals from their priors, summed over other axes.
-    """
+    """Sums the KL divergences of marginals (nats) over all axes but `axes`."""
     kl = weight.elementwise_kl()
     rank = len(kl.shape)
     units = {axis % rank for axis in axes}

@@ -80,12 +80,7 @@ def observe_inputs(
 
 
 def is_sampling(sample: bool | None, default: bool) -> bool:
-    """Returns whether a call of a layer draws its weights.
-
-    Args:
-        sample: Argument of the call, `None` for no preference.
-        default: The layer's own `sample`.
-    """
+    """Returns whether a call draws weights: `sample`, or else `default`."""
     if sample is None:
         return default and not _STATE.uses_means
     return sample

@@ -91,14 +91,6 @@ class VariationalLayer(
         """Creates the kernel or the bias, as this layer's arguments say.
 
         The bias comes after the kernel, whose fan-in it shares.
-
-        Args:
-            name: "kernel" or "bias".
-            shape: Shape of the weight tensor.
-
-        Returns:
-            weight: `VariationalWeight`, or `PointWeight` if it has no
-                posterior.
         """
         if name == "kernel":
             self._fan_in = self.fan_in(shape)
@@ -135,14 +127,7 @@ class VariationalLayer(
         return posterior.build(add_weight, name, loc, axes)
 
     def fan_in(self, kernel_shape: tuple[int, ...]) -> int:
-        """Returns the number of inputs of a unit, for the scale of priors.
-
-        Args:
-            kernel_shape: Shape of the kernel.
-
-        Returns:
-            fan_in: Positive integer.
-        """
+        """Returns the number of inputs of a unit, for the scale of priors."""
         return math.prod(kernel_shape[:-1])
 
     @property

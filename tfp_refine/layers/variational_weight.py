@@ -17,11 +17,6 @@ class PointWeight:
     """A weight tensor that is a point estimate: an ordinary Keras weight.
 
     It has the methods of `VariationalWeight` that a forward pass needs.
-
-    Attributes:
-        name: "kernel" or "bias".
-        loc: The `keras.Variable`.
-        factor: `None`, as there are no correlations.
     """
 
     factor = None

@@ -11,15 +11,7 @@ class GaussianLoss(keras.losses.Loss):
     """Base of losses that read a Gaussian from the outputs of a model."""
 
     def loc_and_scale(self, outputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Reads the predictive Gaussian from the outputs of a model.
-
-        Args:
-            outputs: Outputs, or draws of them, `[..., D or 2 * D]`.
-
-        Returns:
-            loc: Means, `[..., D]`.
-            scale: Standard deviations of the noise, `[..., D]`.
-        """
+        """Reads mean and standard deviation, `[..., D]`, from outputs."""
         raise NotImplementedError(
             f"{type(self).__name__} must implement `loc_and_scale`"
         )

@@ -25,18 +25,9 @@ def step(
     count: tf.Tensor,
     learning_rate: tf.Tensor,
 ) -> tuple[tf.Tensor, AdamState]:
-    """Takes one step of Adam, with Keras' constants.
+    """Takes one step of Adam, with Keras' constants; `moments` start at zeros.
 
-    Args:
-        params: `[...]`.
-        gradient: Of the loss, `[...]`.
-        moments: `AdamState`, zeros before the first step.
-        count: Number of steps taken before, integer scalar.
-        learning_rate: Scalar.
-
-    Returns:
-        params: After the step.
-        moments: After the step.
+    `count` is the number of steps taken before. Returns `params` and `moments`.
     """
     number = tf.cast(count + 1, params.dtype)
     first = moments.first + (gradient - moments.first) * (1.0 - _BETA_1)

@@ -29,16 +29,7 @@ def auxiliary_prior(prior: Gaussian, ratio: float) -> Gaussian:
 
 
 def auxiliary_posterior(q: Gaussian, prior: Gaussian, ratio: float) -> Gaussian:
-    """Computes `q(a)`, the posterior's marginal over the auxiliary part.
-
-    Args:
-        q: `q(w)`, `[...]`.
-        prior: `p(w)`, broadcastable to `[...]`.
-        ratio: Variance ratio `r` in (0, 1).
-
-    Returns:
-        q_auxiliary: `q(a)`, `[...]`.
-    """
+    """Computes `q(a)`, `[...]`, the posterior of the auxiliary part."""
     innovation_var = _innovation_var(q, prior, ratio)
     ratio = _as(ratio, q.loc)
     loc = ratio * (q.loc - prior.loc)
@@ -48,17 +39,7 @@ def auxiliary_posterior(q: Gaussian, prior: Gaussian, ratio: float) -> Gaussian:
 def prior_given_auxiliary(
     prior: Gaussian, ratio: float, auxiliary: tf.Tensor
 ) -> Gaussian:
-    """Conditions the prior on the value of its auxiliary part.
-
-    Args:
-        prior: `p(w)`, broadcastable to `[...]`.
-        ratio: Variance ratio `r` in (0, 1).
-        auxiliary: Value of `a`, `[...]`.
-
-    Returns:
-        prior_given: `p(w | a)`; its `loc` is `[...]`, its `scale` keeps the
-            shape of `prior.scale`.
-    """
+    """Computes `p(w | a)`; its `scale` keeps the shape of `prior.scale`."""
     rest = tf.sqrt(_one_minus(ratio, prior.scale))
     return Gaussian(prior.loc + auxiliary, prior.scale * rest)
 
@@ -66,17 +47,7 @@ def prior_given_auxiliary(
 def posterior_given_auxiliary(
     q: Gaussian, prior: Gaussian, ratio: float, auxiliary: tf.Tensor
 ) -> Gaussian:
-    """Conditions the posterior on the value of the auxiliary part.
-
-    Args:
-        q: `q(w)`, `[...]`.
-        prior: `p(w)`, broadcastable to `[...]`.
-        ratio: Variance ratio `r` in (0, 1).
-        auxiliary: Value of `a`, `[...]`.
-
-    Returns:
-        q_given: `q(w | a)`, `[...]`.
-    """
+    """Computes `q(w | a)`, `[...]`, given the value of `a`, `[...]`."""
     innovation_var = _innovation_var(q, prior, ratio)
     gain = tf.square(q.scale) / innovation_var
     innovation = auxiliary - _as(ratio, q.loc) * (q.loc - prior.loc)
@@ -88,19 +59,10 @@ def posterior_given_auxiliary(
 def log_density_ratio(
     q: Gaussian, prior: Gaussian, ratio: float, auxiliary: tf.Tensor
 ) -> tf.Tensor:
-    """Computes `log q(a) - log p(a)`, element by element; the caller sums.
+    """Computes `log q(a) - log p(a)`, nats, `[...]`; the caller sums.
 
-    Its expectation under `q(a)` is `KL(q(a) || p(a))`. It is exactly what the
-    bound pays for fixing the auxiliary part at `a`.
-
-    Args:
-        q: `q(w)`, `[...]`.
-        prior: `p(w)`, broadcastable to `[...]`.
-        ratio: Variance ratio `r` in (0, 1).
-        auxiliary: Value of `a`, `[...]`.
-
-    Returns:
-        log_ratio: Nats, `[...]`.
+    Its expectation under `q(a)` is `KL(q(a) || p(a))`. It is exactly the price
+    that the bound pays for fixing the auxiliary part at `a`.
     """
     rest = _one_minus(ratio, q.loc)
     ratio = _as(ratio, q.loc)

@@ -14,12 +14,7 @@ import tensorflow as tf
 
 
 class GaussianTargets(NamedTuple):
-    """Targets of the logits, each with a noise of its own.
-
-    Attributes:
-        loc: `[..., C]`.
-        variance: Variances of the noise, positive, `[..., C]`.
-    """
+    """Targets of the logits, `[..., C]`, and their noise's variances."""
 
     loc: tf.Tensor
     variance: tf.Tensor
@@ -54,12 +49,6 @@ def center(targets: GaussianTargets) -> GaussianTargets:
     A softmax of the logits does not see it. A prior of mean zero does: targets
     of few classes are about -6 in the mean. The constant is their mean
     weighted by the precisions, which a regression on nothing else would find.
-
-    Args:
-        targets: `GaussianTargets`, `[..., C]`.
-
-    Returns:
-        targets: `GaussianTargets`, `[..., C]`.
     """
     precision = 1.0 / targets.variance
     mean = tf.reduce_sum(precision * targets.loc) / tf.reduce_sum(precision)

@@ -21,13 +21,8 @@ import tensorflow as tf
 class Network(NamedTuple):
     """The network of one step, with `H` hidden units.
 
-    Attributes:
-        hidden_kernel: `[D, H]`.
-        hidden_bias: `[H]`.
-        shift_kernel: `[H, D]`.
-        shift_bias: `[D]`.
-        gate_kernel: `[H, D]`.
-        gate_bias: `[D]`.
+    Kernels are `[D, H]` into and `[H, D]` out of the hidden layer; biases `[H]`
+    and `[D]`.
     """
 
     hidden_kernel: tf.Tensor
@@ -41,17 +36,10 @@ class Network(NamedTuple):
 def forward(
     z: tf.Tensor, mask: tf.Tensor, network: Network
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Moves points.
+    """Moves points `[..., D]`; also returns the log determinant, nats, `[...]`.
 
-    Args:
-        z: Points, `[..., D]`.
-        mask: 1 where a coordinate stays and else 0, broadcastable to
-            `[..., D]`.
-        network: `Network`.
-
-    Returns:
-        z: Points, `[..., D]`.
-        log_det: Log determinant of the Jacobian, nats, `[...]`.
+    The mask is 1 where a coordinate stays and else 0, broadcastable to `[...,
+    D]`.
     """
     shift, log_gate = _shift_and_log_gate(z, mask, network)
     gate = tf.exp(log_gate)
@@ -61,16 +49,7 @@ def forward(
 
 
 def inverse(z: tf.Tensor, mask: tf.Tensor, network: Network) -> tf.Tensor:
-    """Moves points back.
-
-    Args:
-        z: Points, `[..., D]`.
-        mask: As for `forward`.
-        network: As for `forward`.
-
-    Returns:
-        z: Points, `[..., D]`.
-    """
+    """Moves points `[..., D]` back."""
     # What stays is the same before and after: so are shift and gate.
     shift, log_gate = _shift_and_log_gate(z, mask, network)
     # A closed gate may overflow: not so where nothing has moved.

@@ -12,15 +12,7 @@ import tensorflow as tf
 
 
 def full(features: tf.Tensor, output_hessian: tf.Tensor) -> tf.Tensor:
-    """Computes the Hessian.
-
-    Args:
-        features: `phi`, `[N, P]`.
-        output_hessian: `B`, `[N, C, C]`.
-
-    Returns:
-        hessian: `[C * P, C * P]`.
-    """
+    """Computes the Hessian, `[C * P, C * P]`, from `[N, P]` and `[N, C, C]`."""
     size = output_hessian.shape[-1] * features.shape[-1]
     rows = [
         tf.matmul(
@@ -36,30 +28,16 @@ def full(features: tf.Tensor, output_hessian: tf.Tensor) -> tf.Tensor:
 
 
 def diagonal(features: tf.Tensor, output_hessian: tf.Tensor) -> tf.Tensor:
-    """Computes the diagonal of the Hessian.
-
-    Args:
-        features: `phi`, `[N, P]`.
-        output_hessian: The diagonals of `B`, `[N, C]`.
-
-    Returns:
-        diagonal: `[C, P]`.
-    """
+    """Computes the Hessian's diagonal, `[C, P]`, from that of `B`, `[N, C]`."""
     return tf.matmul(output_hessian, tf.square(features), transpose_a=True)
 
 
 def gram(features: tf.Tensor) -> tf.Tensor:
-    """Computes `sum_n phi_n phi_n^T`.
+    """Computes `sum_n phi_n phi_n^T`, `[P, P]`.
 
     In `sum_n B_n kron (1 / N) sum_n phi_n phi_n^T` it stands for the Hessian:
     the same if there is one example, or all have the same features or the same
     `B`, and an approximation otherwise.
-
-    Args:
-        features: `phi`, `[N, P]`.
-
-    Returns:
-        gram: `[P, P]`.
 
     Reference:
         - [Ritter et al., 2018](https://openreview.net/forum?id=Skdvd2xAZ)

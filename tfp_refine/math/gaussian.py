@@ -9,11 +9,9 @@ _LOG_TWO_PI = math.log(2.0 * math.pi)
 
 
 class Gaussian(NamedTuple):
-    """A Gaussian with independent coordinates.
+    """A Gaussian with independent coordinates: mean, standard deviation.
 
-    Attributes:
-        loc: Mean, `[...]`.
-        scale: Standard deviation, positive, broadcastable to `loc`.
+    `loc` is `[...]`; `scale` is positive and broadcastable to it.
     """
 
     loc: tf.Tensor
@@ -21,32 +19,17 @@ class Gaussian(NamedTuple):
 
 
 def log_prob(x: tf.Tensor, p: Gaussian) -> tf.Tensor:
-    """Computes the log density of `x`, element by element.
-
-    Args:
-        x: Points, `[...]`.
-        p: `Gaussian`, broadcastable to `[...]`.
-
-    Returns:
-        log_prob: `log p(x)`, nats, `[...]`.
-    """
+    """Computes `log p(x)`, nats, `[...]`, element by element."""
     standardized = (x - p.loc) / p.scale
     return -0.5 * (tf.square(standardized) + _LOG_TWO_PI) - tf.math.log(p.scale)
 
 
 def kl_divergence(q: Gaussian, p: Gaussian) -> tf.Tensor:
-    """Computes `KL(q || p)`, element by element; the caller sums.
+    """Computes `KL(q || p)`, element by element, nats; the caller sums.
 
     Written with the ratio of the two scales, so that float32 loses nothing
     however small both of them are. Like any sum of its three terms it is
     exact to rounding of 1 nat (1e-7 in float32), not of a vanishing KL.
-
-    Args:
-        q: `Gaussian`, `[...]`.
-        p: `Gaussian`, broadcastable to `[...]`.
-
-    Returns:
-        kl: Nats, `[...]`.
     """
     return _kl_divergence(*broadcast(*q, *p))
 
@@ -74,16 +57,7 @@ def _kl_divergence(q_loc, q_scale, p_loc, p_scale):
 
 
 def kl_gradient(q: Gaussian, p: Gaussian) -> tuple[tf.Tensor, tf.Tensor]:
-    """Computes the gradient of `KL(q || p)` with respect to `q`.
-
-    Args:
-        q: `Gaussian`, `[...]`.
-        p: `Gaussian`, broadcastable to `[...]`.
-
-    Returns:
-        d_loc: With respect to `q.loc`, `[...]`.
-        d_scale: With respect to `q.scale`, `[...]`.
-    """
+    """Computes the gradient of `KL(q || p)` by `q.loc` and `q.scale`."""
     precision = 1.0 / tf.square(p.scale)
     return (q.loc - p.loc) * precision, q.scale * precision - 1.0 / q.scale
 
@@ -94,13 +68,9 @@ def second_moment(q: Gaussian) -> tf.Tensor:
 
 
 def broadcast(*tensors: tf.Tensor) -> list[tf.Tensor]:
-    """Broadcasts tensors to one shape and dtype; gradients are summed back.
+    """Broadcasts tensors to one shape and the first one's dtype.
 
-    Args:
-        *tensors: Tensors; the first one gives the dtype.
-
-    Returns:
-        tensors: List of tensors of one shape.
+    Gradients are summed back.
     """
     dtype = tf.convert_to_tensor(tensors[0]).dtype
     tensors = [tf.convert_to_tensor(tensor, dtype) for tensor in tensors]
@@ -115,15 +85,7 @@ def broadcast(*tensors: tf.Tensor) -> list[tf.Tensor]:
 
 
 def centered_log_prob(value: tf.Tensor, precision: float) -> tf.Tensor:
-    """Computes the log density of `N(0, 1 / precision)`, summed over an axis.
-
-    Args:
-        value: `[..., P]`.
-        precision: 1 / variance of each number.
-
-    Returns:
-        log_prob: Nats, `[...]`.
-    """
+    """Sums the log density of `N(0, 1 / precision)` over the last axis."""
     log_norm = 0.5 * math.log(2.0 * math.pi / precision)
     return -tf.reduce_sum(
         0.5 * precision * tf.square(value) + log_norm, axis=-1

@@ -11,12 +11,10 @@ _SQRT_2_PI = math.sqrt(2.0 * math.pi)
 
 
 class Variance(NamedTuple):
-    """The variance of a mixture, in parts (law of total variance).
+    """The variance of a mixture, `[...]`, in parts (law of total variance).
 
-    Attributes:
-        total: `aleatoric + epistemic`, `[...]`.
-        aleatoric: Mean of the components' variances, `[...]`.
-        epistemic: Variance of their means, `[...]`.
+    `total = aleatoric + epistemic`: the mean of the components' variances and
+    the variance of their means.
     """
 
     total: tf.Tensor
@@ -25,44 +23,22 @@ class Variance(NamedTuple):
 
 
 def variance(draws: gaussian.Gaussian) -> Variance:
-    """Computes the variance of a mixture.
-
-    Args:
-        draws: Components, `[S, ...]`.
-
-    Returns:
-        variance: `Variance`.
-    """
+    """Computes the variance of a mixture of components `[S, ...]`."""
     aleatoric = tf.reduce_mean(tf.square(draws.scale), axis=0)
     epistemic = tf.math.reduce_variance(draws.loc, axis=0)
     return Variance(aleatoric + epistemic, aleatoric, epistemic)
 
 
 def cdf(x: tf.Tensor, draws: gaussian.Gaussian) -> tf.Tensor:
-    """Computes the probability of values up to `x`.
-
-    Args:
-        x: Points, `[...]`.
-        draws: Components, `[S, ...]`.
-
-    Returns:
-        cdf: `[...]`.
-    """
+    """Computes the probability of values up to `x`, `[...]`."""
     return tf.reduce_mean(_normal_cdf((x - draws.loc) / draws.scale), axis=0)
 
 
 def crps(x: tf.Tensor, draws: gaussian.Gaussian) -> tf.Tensor:
-    """Computes the continuous ranked probability score.
+    """Computes the continuous ranked probability score, in the units of `x`.
 
-    `integral (F(t) - [t >= x])**2 dt`, in closed form, in time quadratic in
-    `S`.
-
-    Args:
-        x: Points, `[...]`.
-        draws: Components, `[S, ...]`; a scale may be 0.
-
-    Returns:
-        crps: In the units of `x`, `[...]`.
+    `integral (F(t) - [t >= x])**2 dt`, `[...]`, in closed form, in time
+    quadratic in `S`. A scale may be 0.
 
     Reference:
         - [Grimit et al., 2006](https://doi.org/10.1256/qj.05.235), Eq. 5

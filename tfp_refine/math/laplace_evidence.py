@@ -40,13 +40,8 @@ def log_evidence(
 def effective_number(
     eigenvalues: tf.Tensor, prior_precision: tf.Tensor
 ) -> tf.Tensor:
-    """Computes how many weights the data determine.
+    """Computes how many of `D` weights the data determine.
 
-    Args:
-        eigenvalues: `l`, `[D]`.
-        prior_precision: Scalar.
-
-    Returns:
-        number: `sum_i l_i / (l_i + prior_precision)`, scalar in `[0, D]`.
+    `sum_i l_i / (l_i + prior_precision)`, a scalar in `[0, D]`.
     """
     return tf.reduce_sum(eigenvalues / (eigenvalues + prior_precision))

@@ -163,15 +163,8 @@ def _double(value):
 def _map_blocks(function, num, size, num_results):
     """Computes a function of the indices `0, ..., num - 1`, in blocks.
 
-    Args:
-        function: Takes indices, `[B]`; returns a list of float64 tensors,
-            `[B, ...]`.
-        num: Number of indices.
-        size: The largest `B`.
-        num_results: Number of those tensors.
-
-    Returns:
-        results: Tensors, `[num, ...]`.
+    `function` maps indices `[B]`, `B <= size`, to a list of `num_results`
+    float64 tensors `[B, ...]`. Returns tensors `[num, ...]`.
     """
     blocks = -(-num // size)
     if blocks == 1:
@@ -193,19 +186,9 @@ def _map_blocks(function, num, size, num_results):
 def _solve(x, y, noise, prior, covariance, dual):
     """Solves `G` regressions of `R` outputs each.
 
-    Args:
-        x: `[G, N, D]` or `[1, N, D]`.
-        y: `[G, N, R]`.
-        noise: Variances, `[G, N]`.
-        prior: Variances, scalar or `[D]`.
-        covariance: As of `fit`.
-        dual: As of `fit`.
-
-    Returns:
-        log_evidence: `[G, R]`.
-        mean: `[G, D, R]`.
-        precision: `[G, D, R]`.
-        covariance: `[G, D, R]`, if asked for.
+    `x` is `[G, N, D]` or `[1, N, D]`, `y` is `[G, N, R]`; variances are `[G,
+    N]` (noise) and scalar or `[D]` (prior). Returns the log evidence, `[G, R]`,
+    then mean, precision and, if asked for, covariance, `[G, D, R]` each.
     """
     # Units of the standard deviations of prior and noise: `y = f v + e`, where
     # `v` and `e` are standard normal and `f` is `weight * f` below. The product

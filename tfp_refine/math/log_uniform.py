@@ -16,31 +16,18 @@ _LOC_FLOOR = 1e-8
 
 
 def log_noise_ratio(q: gaussian.Gaussian) -> tf.Tensor:
-    """Computes `log(variance / mean**2)`: large where a weight is all noise.
-
-    Args:
-        q: `Gaussian`, `[...]`.
-
-    Returns:
-        log_noise_ratio: `[...]`.
-    """
+    """Computes `log(variance / mean**2)`: large where a weight is all noise."""
     return 2.0 * tf.math.log(q.scale) - tf.math.log(
         tf.square(q.loc) + _LOC_FLOOR
     )
 
 
 def kl_divergence(q: gaussian.Gaussian) -> tf.Tensor:
-    """Approximates the divergence from `p(w) ~ 1 / |w|`, element by element.
+    """Approximates the divergence from `p(w) ~ 1 / |w|`, elementwise, nats.
 
     The prior is improper, and the divergence fixed up to a constant: here it
     vanishes for a weight that is all noise. The approximation is within 0.01
     nats where `log(variance / mean**2)` is in [-8, 8], and flat beyond.
-
-    Args:
-        q: `Gaussian`, `[...]`.
-
-    Returns:
-        kl: Nats, positive, `[...]`.
     """
     ratio = tf.clip_by_value(log_noise_ratio(q), -_LIMIT, _LIMIT)
     return (

@@ -12,14 +12,7 @@ _PI_8 = math.pi / 8.0
 
 
 def probit(mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
-    """Approximates `E[sigmoid(f)]`, with an error below 0.017.
-
-    Args:
-        mean: Of the logit `f`, `[...]`.
-        variance: Of it, `[...]`.
-
-    Returns:
-        logit: Of the probability, `[...]`.
+    """Approximates `E[sigmoid(f)]` by its logit, with an error below 0.017.
 
     Reference:
         - [MacKay, 1992](https://doi.org/10.1162/neco.1992.4.5.720)
@@ -28,16 +21,9 @@ def probit(mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
 
 
 def multiclass_probit(mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
-    """Approximates `E[softmax(f)]`; covariances are left out.
+    """Approximates `log E[softmax(f)]`, `[..., C]`, from variances `[..., C]`.
 
     With two classes it is not `probit` of the difference of the logits.
-
-    Args:
-        mean: Of the logits `f`, `[..., C]`.
-        variance: Of each, `[..., C]`.
-
-    Returns:
-        log_probs: `[..., C]`.
 
     Reference:
         - [Gibbs, 1998](https://www.inference.org.uk/mackay/BayesGP.html)
@@ -46,17 +32,11 @@ def multiclass_probit(mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
 
 
 def mean_field(mean: tf.Tensor, covariance: tf.Tensor) -> tf.Tensor:
-    """Approximates `E[softmax(f)]`, from `probit` of each pair of classes.
+    """Approximates `log E[softmax(f)]`, from `probit` of each pair of classes.
 
-    The second-order mean-field approximation, normalized. With two classes it
-    is `probit` of the difference of the logits.
-
-    Args:
-        mean: Of the logits `f`, `[..., C]`.
-        covariance: Of them, `[..., C, C]`.
-
-    Returns:
-        log_probs: `[..., C]`.
+    The second-order mean-field approximation, normalized, of the mean `[...,
+    C]` and covariance `[..., C, C]`. With two classes it is `probit` of the
+    difference of the logits.
 
     Reference:
         - [Lu et al., 2020](https://arxiv.org/abs/2006.07584)

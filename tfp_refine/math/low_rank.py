@@ -12,30 +12,15 @@ import tensorflow as tf
 
 
 def marginal_scale(scale: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
-    """Computes each coordinate's standard deviation.
-
-    Args:
-        scale: That of its independent part, `[...]`.
-        factor: `[K, ...]`.
-
-    Returns:
-        marginal_scale: `[...]`.
-    """
+    """Computes each coordinate's standard deviation, `[...]`."""
     return tf.sqrt(tf.square(scale) + tf.reduce_mean(tf.square(factor), axis=0))
 
 
 def total_correlation(scale: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
-    """Computes the divergence from the product of the marginals.
+    """Computes the divergence from the product of the marginals, nats.
 
     For any prior of independent coordinates, the divergence from it is this
     plus that of the marginals: so priors need not know of correlations.
-
-    Args:
-        scale: Standard deviation of the independent part, `[...]`.
-        factor: `[K, ...]`.
-
-    Returns:
-        total_correlation: Nats, not negative, a scalar.
     """
     rank = factor.shape[0]
     # Where factors depend on each other, float32 would lose the identity below.

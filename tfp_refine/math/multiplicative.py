@@ -22,16 +22,10 @@ _MAX_LOG_PRECISION = 10.0
 
 
 def expected_log_prob(log_variance: tf.Tensor, log_det: tf.Tensor) -> tf.Tensor:
-    """Computes `log q(z)`, with that of `z0` replaced by its expectation.
+    """Computes `log q(z)`, with that of `z0` replaced by its expectation, nats.
 
-    The expectation has less variance, and the same mean.
-
-    Args:
-        log_variance: Of the independent Gaussian `z0`, `[D]`.
-        log_det: Log determinant of the flow at `z0`, nats, a scalar.
-
-    Returns:
-        log_prob: Nats, a scalar.
+    The expectation has less variance, and the same mean. `log_variance`, `[D]`,
+    is that of `z0`; `log_det` that of the flow at `z0`, a scalar.
     """
     entropy = 0.5 * tf.reduce_sum(math.log(2.0 * math.pi) + 1.0 + log_variance)
     return -entropy - log_det

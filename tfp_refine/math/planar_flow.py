@@ -21,17 +21,10 @@ _LEAST_SLOPE = 1e-30
 def forward(
     x: tf.Tensor, u: tf.Tensor, w: tf.Tensor, b: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Moves points.
+    """Moves points `[..., D]`; also returns the log determinant, nats, `[...]`.
 
-    Args:
-        x: Points, `[..., D]`.
-        u: Direction, `[..., D]`.
-        w: Normal of the plane, `[..., D]`.
-        b: Offset of the plane, broadcastable to `[...]`.
-
-    Returns:
-        y: Points, `[..., D]`.
-        log_det: Log determinant of the Jacobian, nats, `[...]`.
+    `u` is the direction and `w` the normal of the plane, `[..., D]`; `b` is its
+    offset, broadcastable to `[...]`.
     """
     u_hat, slope = _constrain(u, w)
     bend = tf.tanh(_dot(w, x) + b)
@@ -44,17 +37,7 @@ def forward(
 def inverse(
     y: tf.Tensor, u: tf.Tensor, w: tf.Tensor, b: tf.Tensor
 ) -> tf.Tensor:
-    """Moves points back; along `w` by a numerical search.
-
-    Args:
-        y: Points, `[..., D]`.
-        u: As for `forward`.
-        w: As for `forward`.
-        b: As for `forward`.
-
-    Returns:
-        x: Points, `[..., D]`.
-    """
+    """Moves points `[..., D]` back; along `w` by a numerical search."""
     u_hat, slope = _constrain(u, w)
     # a + (slope - 1) tanh(a) = target, increasing in a = w.x + b.
     target = _dot(w, y) + b

@@ -21,17 +21,10 @@ def forward(
     alpha_prime: tf.Tensor,
     beta_prime: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Moves points.
+    """Moves points `[..., D]`; also returns the log determinant, nats, `[...]`.
 
-    Args:
-        x: Points, `[..., D]`.
-        x0: Center, broadcastable to `[..., D]`.
-        alpha_prime: Raw parameter, broadcastable to `[...]`.
-        beta_prime: Raw parameter, broadcastable to `[...]`.
-
-    Returns:
-        y: Points, `[..., D]`.
-        log_det: Log determinant of the Jacobian, nats, `[...]`.
+    The center `x0` is broadcastable to `[..., D]`, the raw parameters to
+    `[...]`.
     """
     alpha, sum_, beta = _constrain(alpha_prime, beta_prime)
     offset = x - x0
@@ -61,17 +54,7 @@ def inverse(
     alpha_prime: tf.Tensor,
     beta_prime: tf.Tensor,
 ) -> tf.Tensor:
-    """Moves points back.
-
-    Args:
-        y: Points, `[..., D]`.
-        x0: As for `forward`.
-        alpha_prime: As for `forward`.
-        beta_prime: As for `forward`.
-
-    Returns:
-        x: Points, `[..., D]`.
-    """
+    """Moves points `[..., D]` back."""
     alpha, sum_, _ = _constrain(alpha_prime, beta_prime)
     offset = y - x0
     distance = _norm(offset)

@@ -10,18 +10,9 @@ from tfp_refine.math import gaussian
 def log_prob(
     x: tf.Tensor, weight: float, scale_1: float, scale_2: float
 ) -> tf.Tensor:
-    """Computes the log density, element by element.
+    """Computes the log density, nats, `[...]`, element by element.
 
     `weight N(0, scale_1**2) + (1 - weight) N(0, scale_2**2)`.
-
-    Args:
-        x: Points, `[...]`.
-        weight: Probability of the first component, in (0, 1).
-        scale_1: Its standard deviation.
-        scale_2: That of the second component.
-
-    Returns:
-        log_prob: Nats, `[...]`.
 
     Reference:
         - [Blundell et al., 2015](https://arxiv.org/abs/1505.05424), equation 7

@@ -10,14 +10,7 @@ _MIN_UNTRANSFORMED = -20.0
 
 
 def inverse(scale: tf.Tensor) -> tf.Tensor:
-    """Computes what softplus turns into `scale`, no less than -20.
-
-    Args:
-        scale: Standard deviations, not negative, `[...]`.
-
-    Returns:
-        untransformed: `[...]`, in the dtype of `scale`.
-    """
+    """Computes what softplus turns into `scale`, no less than -20."""
     scale = tf.convert_to_tensor(scale)
     return tf.maximum(
         tfp.math.softplus_inverse(scale),

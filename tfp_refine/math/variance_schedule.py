@@ -15,19 +15,9 @@ _ROUNDING = 1e-9
 def ratios_from_fractions(fractions: Sequence[float]) -> tuple[float, ...]:
     """Converts fractions of the original prior variance into ratios.
 
-    A last fraction that takes all that is left would leave a point mass, whose
-    refinement is void (the final draw from the posterior takes its place), so
-    it is dropped.
-
-    Args:
-        fractions: Fractions of the original variance, each in (0, 1), whose
-            sum is at most 1.
-
-    Returns:
-        ratios: Ratios of the remaining variance, each in (0, 1).
-
-    Raises:
-        ValueError: If a fraction is outside (0, 1), or their sum exceeds 1.
+    Fractions are in (0, 1) and their sum is at most 1. A last fraction that
+    takes all that is left would leave a point mass, whose refinement is void
+    (the final draw from the posterior takes its place), so it is dropped.
 
     Reference:
         - [Havasi et al., 2021](https://doi.org/10.3390/e23111475), section 4:
@@ -60,14 +50,7 @@ def ratios_from_fractions(fractions: Sequence[float]) -> tuple[float, ...]:
 def fractions_from_ratios(ratios: Sequence[float]) -> tuple[float, ...]:
     """Converts ratios into fractions of the original prior variance.
 
-    Args:
-        ratios: Ratios of the remaining variance, each in (0, 1).
-
-    Returns:
-        fractions: One for each ratio; what is missing to 1 stays in `p(w | a)`.
-
-    Raises:
-        ValueError: If a ratio is outside (0, 1).
+    The part that is missing to 1 stays in `p(w | a)`.
     """
     fractions, left = [], 1.0
     for ratio in check_ratios(ratios):
@@ -77,17 +60,7 @@ def fractions_from_ratios(ratios: Sequence[float]) -> tuple[float, ...]:
 
 
 def check_ratios(ratios: Sequence[float]) -> tuple[float, ...]:
-    """Returns `ratios` as a tuple of floats after checking them.
-
-    Args:
-        ratios: Ratios of the remaining variance, each in (0, 1).
-
-    Returns:
-        ratios: The same, as a tuple of floats.
-
-    Raises:
-        ValueError: If there is none, or one is outside (0, 1).
-    """
+    """Returns `ratios`, checked to be in (0, 1), as a tuple of floats."""
     return _checked("variance_ratios", ratios)
 
 

@@ -12,18 +12,7 @@ SUM_TOLERANCE = 1e-3
 
 
 def as_array(name: str, value: npt.ArrayLike) -> tf.Tensor:
-    """Converts an argument to a float64 tensor.
-
-    Args:
-        name: Name of the argument, for errors.
-        value: NumPy array, tensor or nested list of numbers, `[...]`.
-
-    Returns:
-        tensor: Finite float64 tensor, `[...]`.
-
-    Raises:
-        ValueError: If a value is no number, NaN or infinite, or there are none.
-    """
+    """Converts an argument to a finite, nonempty float64 tensor."""
     try:
         if np.iscomplexobj(value):  # would lose what is imaginary
             raise TypeError("complex numbers")
@@ -46,18 +35,7 @@ def as_array(name: str, value: npt.ArrayLike) -> tf.Tensor:
 
 
 def as_draws(name: str, value: npt.ArrayLike) -> tf.Tensor:
-    """Converts predictions to draws: one draw if there is no axis of draws.
-
-    Args:
-        name: Name of the argument, for errors.
-        value: Predictions, `[S, N, K]` or `[N, K]`.
-
-    Returns:
-        draws: Finite float64 tensor, `[S, N, K]`.
-
-    Raises:
-        ValueError: If the rank is neither 2 nor 3, or as for `as_array`.
-    """
+    """Converts `[S, N, K]` or `[N, K]` to a float64 tensor `[S, N, K]`."""
     tensor = as_array(name, value)
     if len(tensor.shape) not in (2, 3):
         raise ValueError(
@@ -70,20 +48,7 @@ def as_draws(name: str, value: npt.ArrayLike) -> tf.Tensor:
 def as_class_draws(
     name: str, value: npt.ArrayLike, from_logits: bool
 ) -> tf.Tensor:
-    """Converts class predictions to draws, either probabilities or logits.
-
-    Args:
-        name: Name of the argument, for errors.
-        value: Probabilities or logits, `[S, N, C]` or `[N, C]`, `C >= 2`.
-        from_logits: Whether `value` holds logits.
-
-    Returns:
-        draws: Finite float64 tensor, `[S, N, C]`.
-
-    Raises:
-        ValueError: If there are fewer than 2 classes, if probabilities are
-            negative or do not sum to 1, or as for `as_draws`.
-    """
+    """Checks probabilities or logits, and converts them to `[S, N, C]`."""
     draws = as_draws(name, value)
     if draws.shape[-1] < 2:
         raise ValueError(
@@ -111,19 +76,7 @@ def as_class_draws(
 def as_class_probabilities(
     name: str, value: npt.ArrayLike, from_logits: bool
 ) -> tf.Tensor:
-    """Converts class predictions to the probabilities of each draw.
-
-    Args:
-        name: Name of the argument, for errors.
-        value: Probabilities or logits, `[S, N, C]` or `[N, C]`, `C >= 2`.
-        from_logits: Whether `value` holds logits, of any finite size.
-
-    Returns:
-        probs: Finite float64 tensor, `[S, N, C]`.
-
-    Raises:
-        ValueError: As for `as_class_draws`.
-    """
+    """Converts probabilities or logits to probabilities `[S, N, C]`."""
     draws = as_class_draws(name, value, from_logits)
     return ops.softmax(draws) if from_logits else draws
 
@@ -131,20 +84,7 @@ def as_class_probabilities(
 def as_averaged_probabilities(
     name: str, value: npt.ArrayLike, from_logits: bool
 ) -> tf.Tensor:
-    """Converts class predictions to probabilities averaged over draws.
-
-    Args:
-        name: Name of the argument, for errors.
-        value: Probabilities or logits, `[S, N, C]` or `[N, C]`, `C >= 2`.
-        from_logits: Whether `value` holds logits; they become probabilities
-            before they are averaged.
-
-    Returns:
-        probs: `mean_s p_s`, at most 1, finite float64 tensor, `[N, C]`.
-
-    Raises:
-        ValueError: As for `as_class_draws`.
-    """
+    """Averages probabilities (from logits too) over draws, `[N, C]`."""
     draws = as_class_probabilities(name, value, from_logits)
     # A sure float32 output may be 1 + 1e-7.
     return ops.minimum(ops.mean(draws, axis=0), 1.0)
@@ -153,20 +93,7 @@ def as_averaged_probabilities(
 def as_labels(
     y_true: npt.ArrayLike, num_examples: int, num_classes: int
 ) -> tf.Tensor:
-    """Converts labels, told apart by their shape, to class numbers.
-
-    Args:
-        y_true: Class numbers, `[N]` or `[N, 1]`, or one-hot rows, `[N, C]`.
-        num_examples: `N` of the predictions.
-        num_classes: `C >= 2` of the predictions.
-
-    Returns:
-        labels: Class numbers, int32 tensor, `[N]`.
-
-    Raises:
-        ValueError: If the shape is none of these, class numbers are not whole
-            or not in `[0, C)`, or rows are not one-hot.
-    """
+    """Converts class numbers or one-hot rows to class numbers, int32, `[N]`."""
     labels = as_array("y_true", y_true)
     shape = tuple(labels.shape)
     if shape == (num_examples, num_classes):
@@ -192,20 +119,10 @@ def as_labels(
 
 
 def as_targets(y_true: npt.ArrayLike, loc: tf.Tensor) -> tf.Tensor:
-    """Converts regression targets to the shape of one draw of predictions.
+    """Converts targets to float64, `[N, D]`, for predictions `[S, N, D]`.
 
     `[N]` is only read as `[N, 1]`: against `[N, 1]` predictions it would
     otherwise broadcast to `[N, N]`, without an error.
-
-    Args:
-        y_true: Targets, `[N, D]`, or `[N]` if `D` is 1.
-        loc: Draws of predictions, tensor, `[S, N, D]`.
-
-    Returns:
-        targets: Finite float64 tensor, `[N, D]`.
-
-    Raises:
-        ValueError: If the shapes do not fit, or as for `as_array`.
     """
     targets = as_array("y_true", y_true)
     shape = tuple(targets.shape)
@@ -224,21 +141,7 @@ def as_targets(y_true: npt.ArrayLike, loc: tf.Tensor) -> tf.Tensor:
 def as_gaussian_draws(
     y_true: npt.ArrayLike, loc: npt.ArrayLike, scale: npt.ArrayLike
 ) -> tuple[tf.Tensor, gaussian.Gaussian]:
-    """Converts regression targets and Gaussian predictions to one shape.
-
-    Args:
-        y_true: Targets, `[N, D]`, or `[N]` if `D` is 1.
-        loc: Mean of each draw, `[S, N, D]`, or of one Gaussian, `[N, D]`.
-        scale: Standard deviation, positive, broadcastable to `loc`.
-
-    Returns:
-        targets: Finite float64 tensor, `[N, D]`.
-        draws: `Gaussian`, finite float64 tensors `[S, N, D]`.
-
-    Raises:
-        ValueError: If shapes do not fit, `scale` is not positive, or values
-            are not finite.
-    """
+    """Converts to targets `[N, D]` and Gaussians `[S, N, D]`, float64."""
     loc_shape = as_array("loc", loc).shape
     scale = as_array("scale", scale)
     axes = zip(reversed(scale.shape), reversed(loc_shape), strict=False)

@@ -21,11 +21,6 @@ class _OfClasses(keras.metrics.Metric):
     Predictions of a batch are `[B, C]`, or draws of them, `[S, B, C]`, which
     are averaged as probabilities. Labels are class numbers, `[B]` or `[B, 1]`,
     or one-hot rows, `[B, C]`.
-
-    Args:
-        from_logits: Whether predictions are logits.
-        name: Name of the metric.
-        dtype: Of its state.
     """
 
     def __init__(
@@ -45,15 +40,9 @@ class _OfClasses(keras.metrics.Metric):
     ) -> None:
         """Adds a batch.
 
-        Args:
-            y_true: Labels.
-            y_pred: Predictions.
-            sample_weight: Weights, `[B]`; ones if `None`.
-
-        Raises:
-            ValueError: If shapes do not fit; and, outside of compiled programs,
-                if labels are no class numbers, or probabilities do not sum to
-                1. In compiled programs such values make the result NaN.
+        Raises a `ValueError` if shapes do not fit. Labels that are not class
+        numbers and probabilities that do not sum to 1 are errors too; in
+        compiled programs, they make the result NaN instead.
         """
         y_true = ops.convert_to_tensor(y_true)
         y_pred = ops.convert_to_tensor(y_pred)

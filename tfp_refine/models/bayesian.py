@@ -326,17 +326,12 @@ def _make(kind, config):
 
 
 def _copy(model, convert):
-    """Copies a model.
+    """Copies a functional or Sequential model.
 
-    Args:
-        model: Functional or Sequential `keras.Model`.
-        convert: Function of a layer, its number and the `Bidirectional` that it
-            is a direction of, or itself, to what takes its place, or to `None`
-            for a copy of itself.
-
-    Returns:
-        model: The copy; layers that were copied as they are have the weights.
-        copies: List of pairs of a layer and its copy, without nested models.
+    `convert` maps a layer, its number and the `Bidirectional` that it belongs
+    to (or itself) to its replacement, or to `None` for a copy. Returns the
+    copy, where copied layers have their weights, and pairs of a layer and its
+    copy, without nested models.
     """
     if isinstance(model, keras.Sequential):
         functional.data.check_built(model)

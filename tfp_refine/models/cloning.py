@@ -10,18 +10,9 @@ import keras
 def clone(model, replace, **options):
     """Copies a model as `keras.models.clone_model` does, uncompiled.
 
-    Args:
-        model: Functional or Sequential `keras.Model`.
-        replace: Function of a layer to what takes its place, or to `None` for
-            a copy of itself, with its weights.
-        **options: Others of `keras.models.clone_model`.
-
-    Returns:
-        model: The copy, whose loss and optimizer are not those of the model.
-        copies: Dict of layers and what took their places, in their order.
-
-    Warns:
-        UserWarning: If a layer cannot be copied: it takes its place itself.
+    `replace` maps a layer to its replacement, or to `None` for a copy with its
+    weights. Returns the copy and a dict from layers to their replacements, in
+    order. Warns of layers that cannot be copied, which both models then share.
     """
     themselves = set()
     while True:
@@ -107,18 +98,10 @@ def _uncompiled(model):
 def copy_layer(layer):
     """Copies a layer, without its weights.
 
-    What has nothing to train is taken itself, if it is a function of Python,
-    which cannot be copied, or preprocessing, whose state is not all in its
-    weights. So are layers that do not say how they were made.
-
-    Args:
-        layer: Layer.
-
-    Returns:
-        layer: The copy, or `layer`.
-
-    Warns:
-        UserWarning: If the layer cannot be copied.
+    Returns the layer itself if it has nothing to train and is a Python
+    function, which cannot be copied, or preprocessing, whose state is not all
+    in its weights. The same, with a warning, if its configuration cannot be
+    read.
     """
     has_more = any(hasattr(one, "adapt") for one in layer._flatten_layers())
     if isinstance(layer, keras.layers.Lambda) or (

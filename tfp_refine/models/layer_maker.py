@@ -10,16 +10,9 @@ class LayerMaker:
     """Makes the layers of one model.
 
     An initializer object gives the same values at each use. Layers made here
-    never share one: they get copies, with seeds of their own.
-
-    Args:
-        seed: Integer, or `None` for fresh seeds. The initial weights and the
-            noise of each layer come from streams of their own, which differ
-            for different seeds.
-
-    Raises:
-        ValueError: If `seed` is neither an integer, zero or positive, nor
-            `None`.
+    never share one: they get copies, with seeds of their own. The initial
+    weights and the noise of each layer come from streams of their own, which
+    differ for different seeds; `None` is a fresh seed.
     """
 
     def __init__(self, seed=None):
@@ -27,16 +20,7 @@ class LayerMaker:
         self._count = 0
 
     def __call__(self, layer, *args, **arguments):
-        """Makes a layer.
-
-        Args:
-            layer: Class of the layer.
-            *args: Its positional arguments.
-            **arguments: Its keyword arguments.
-
-        Returns:
-            layer: Layer that is not built.
-        """
+        """Makes an unbuilt layer of a class, with these arguments."""
         noise, kernel, bias = (self._key(purpose) for purpose in range(3))
         self._count += 1
         if noise is not None and issubclass(layer, layers.VariationalLayer):

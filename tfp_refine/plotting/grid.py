@@ -8,31 +8,12 @@ _WIDTH, _HEIGHT = 3.8, 3.2  # inches, a panel
 
 
 def row_of_panels(count, sharey=False):
-    """Makes a figure with panels side by side.
-
-    Args:
-        count: Number of panels.
-        sharey: Whether their vertical axes are the same.
-
-    Returns:
-        figure: `matplotlib.figure.Figure`.
-        panels: Array of its axes, `[count]`.
-    """
+    """Makes a figure with `count` panels side by side; returns both."""
     return rows_of_panels(count, max_columns=count, sharey=sharey)
 
 
 def rows_of_panels(count, max_columns=4, sharey=False):
-    """Makes a figure with panels in rows of about the same length.
-
-    Args:
-        count: Number of panels.
-        max_columns: Most panels in a row.
-        sharey: Whether their vertical axes are the same.
-
-    Returns:
-        figure: `matplotlib.figure.Figure`.
-        panels: Array of its axes, `[count]`, row by row.
-    """
+    """Makes a figure with panels in rows of about the same length."""
     rows = math.ceil(count / max_columns)
     columns = math.ceil(count / rows)
     figure = figure_lib.Figure(

@@ -123,15 +123,7 @@ class CollapsedMeanKL(kl_regularizer.KLRegularizer):
     def current_alpha_reg(
         self, loc: tf.Tensor, prior_weights: kl_regularizer.PriorWeights = ()
     ) -> tf.Tensor:
-        """Returns `alpha_reg` as it stands, fixed or learned.
-
-        Args:
-            loc: Posterior mean, `[...]`.
-            prior_weights: As for `prior`.
-
-        Returns:
-            alpha_reg: Scalar, in the dtype of `loc`.
-        """
+        """Returns `alpha_reg` as it stands, fixed or learned, a scalar."""
         if self.learn == "closed_form":
             return self._solve(loc, prior_weights)
         if self.learn == "gradient" and prior_weights:
@@ -217,9 +209,8 @@ class CollapsedMeanKL(kl_regularizer.KLRegularizer):
 class _Group:
     """Weight tensors that share one learned `alpha_reg`.
 
-    Attributes:
-        sites: List of each tensor's means and its `sqrt(gamma)`.
-        logit: Variable of `alpha_reg`, if it is learned by gradient.
+    `sites` lists each tensor's means and its `sqrt(gamma)`; `logit` is the
+    variable of an `alpha_reg` that is learned by gradient.
     """
 
     def __init__(self) -> None:

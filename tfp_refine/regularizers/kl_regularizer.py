@@ -32,44 +32,21 @@ class KLRegularizer(keras.regularizers.Regularizer):
     needs_draw = False
 
     def for_fan_in(self, fan_in: int) -> "KLRegularizer":
-        """Returns this regularizer for a unit of so many inputs.
-
-        Args:
-            fan_in: Positive integer.
-
-        Returns:
-            regularizer: `KLRegularizer`: itself, unless it depends on `fan_in`.
-        """
+        """Returns this regularizer for a unit of `fan_in` inputs."""
         return self
 
     def prior_weights(self, site: prior_site.PriorSite) -> tuple[Any, ...]:
-        """Creates the variables of one weight tensor's prior.
-
-        Args:
-            site: `PriorSite`.
-
-        Returns:
-            prior_weights: Tuple of `keras.Variable`, empty by default.
-        """
+        """Creates the variables of a weight tensor's prior, if any."""
         return ()
 
     def prior(
         self, loc: tf.Tensor, scale: tf.Tensor, prior_weights: PriorWeights = ()
     ) -> gaussian.Gaussian:
-        """Computes the prior that the posterior is compared with.
+        """Computes the Gaussian prior, broadcastable to the shape of `loc`.
 
-        Args:
-            loc: Posterior mean, `[...]`.
-            scale: Posterior standard deviation, `[...]`.
-            prior_weights: What `prior_weights` created, or their values; the
-                initial values if empty.
-
-        Returns:
-            prior: `math.gaussian.Gaussian` whose `loc` and `scale` (a standard
-                deviation) are broadcastable to `[...]`.
-
-        Raises:
-            ValueError: If the prior is not Gaussian.
+        `prior_weights` are the variables that `prior_weights` created, or their
+        values; the initial values if empty. Raises a `ValueError` if the prior
+        is not Gaussian.
         """
         raise ValueError(f"The prior of {type(self).__name__} is not Gaussian.")
 
@@ -80,16 +57,9 @@ class KLRegularizer(keras.regularizers.Regularizer):
         prior_weights: PriorWeights = (),
         draw: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """Computes the KL divergence of each weight, nats.
+        """Computes the KL divergence of each weight, nats, `[...]`.
 
-        Args:
-            loc: Posterior mean, `[...]`.
-            scale: Posterior standard deviation, `[...]`.
-            prior_weights: As for `prior`.
-            draw: Draw of the posterior, `[...]`, of use if `needs_draw`.
-
-        Returns:
-            kl: `[...]`.
+        `draw` is a draw of the posterior, which is needed if `needs_draw`.
         """
         return gaussian.kl_divergence(
             gaussian.Gaussian(loc, scale), self.prior(loc, scale, prior_weights)
@@ -98,16 +68,7 @@ class KLRegularizer(keras.regularizers.Regularizer):
     def penalty(
         self, loc: tf.Tensor, scale: tf.Tensor, prior_weights: PriorWeights = ()
     ) -> tf.Tensor | None:
-        """Computes what the prior's own parameters cost, nats.
-
-        Args:
-            loc: Posterior mean, `[...]`.
-            scale: Posterior standard deviation, `[...]`.
-            prior_weights: As for `prior`.
-
-        Returns:
-            penalty: Scalar, or `None` for nothing.
-        """
+        """Computes the cost (nats) of the prior's own parameters, if any."""
 
     def __call__(
         self,
@@ -116,17 +77,7 @@ class KLRegularizer(keras.regularizers.Regularizer):
         prior_weights: PriorWeights = (),
         draw: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """Computes the KL divergence, in nats, summed over the tensor.
-
-        Args:
-            loc: Posterior mean, `[...]`.
-            scale: Posterior standard deviation, `[...]`.
-            prior_weights: As for `prior`.
-            draw: As for `elementwise`.
-
-        Returns:
-            kl: Scalar, in the dtype of `loc`.
-        """
+        """Computes the KL divergence, in nats, summed over the tensor."""
         loc = keras.ops.convert_to_tensor(loc)
         scale = keras.ops.convert_to_tensor(scale, dtype=loc.dtype)
         kl = keras.ops.sum(self.elementwise(loc, scale, prior_weights, draw))

@@ -10,18 +10,7 @@ _GAINS = {"fan_in": 1.0, "he": 2.0}
 
 
 def check(name: str, value: Any) -> float | str:
-    """Checks that an argument is a prior's standard deviation.
-
-    Args:
-        name: Name of the argument, for the error.
-        value: What came.
-
-    Returns:
-        value: A float, or one of the names "fan_in" and "he".
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Checks that an argument is positive, or the name "fan_in" or "he"."""
     if isinstance(value, str):
         if value in _GAINS:
             return value
@@ -33,26 +22,14 @@ def check(name: str, value: Any) -> float | str:
 
 
 def resolve(value: float | str, fan_in: int) -> float:
-    """Returns the number that a standard deviation stands for.
-
-    Args:
-        value: What `check` returned.
-        fan_in: Number of inputs of a unit.
-
-    Returns:
-        scale: Float: `fan_in**-0.5` for "fan_in", `(2 / fan_in)**0.5` for "he".
-    """
+    """Returns the number: `fan_in**-0.5` or `(2 / fan_in)**0.5` for names."""
     if isinstance(value, str):
         return math.sqrt(_GAINS[value] / fan_in)
     return value
 
 
 def number(value: float | str) -> float:
-    """Returns a number, for use where a name has been resolved.
-
-    Raises:
-        ValueError: If it still is a name.
-    """
+    """Returns a number, or raises a `ValueError` if it still is a name."""
     if isinstance(value, str):
         raise ValueError(
             f"The prior scale '{value}' depends on the number of inputs: "
