@@ -1,4 +1,4 @@
-"""Types of arguments that several layers take."""
+"""Arguments that several layers take: their types, and how to pass them on."""
 
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -24,3 +24,9 @@ Regularizer: TypeAlias = _Config | keras.regularizers.Regularizer
 # One integer for all spatial axes, or one for each.
 Sizes: TypeAlias = int | Sequence[int]
 Shape: TypeAlias = tuple[int | None, ...]
+
+
+def passed(scope: Mapping[str, Any], *without: str) -> dict[str, Any]:
+    """Returns the arguments of a constructor, given its `locals()`."""
+    hidden = {"self", "__class__", *without}
+    return {name: scope[name] for name in scope if name not in hidden}

@@ -6,8 +6,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tfp_refine import _validation
 from tfp_refine.layers import argument_types
 from tfp_refine.layers import variational_layer
+
+# Arguments of linear maps that are positive integers.
+_COUNTS = ("filters", "groups", "depth_multiplier")
 
 
 class ConvolutionalLayer(variational_layer.VariationalLayer):
@@ -26,8 +30,16 @@ class ConvolutionalLayer(variational_layer.VariationalLayer):
     padding: str
     data_format: str
 
-    def _set_map(self, **map_arguments: Any) -> None:
-        """Checks and keeps the arguments of the linear map."""
+    def __init__(self, **arguments: Any) -> None:
+        map_arguments = {
+            name: arguments.pop(name) for name in self.map_arguments
+        }
+        super().__init__(**arguments)
+        for name in _COUNTS:
+            if name in map_arguments:
+                map_arguments[name] = _validation.positive_integer(
+                    name, map_arguments[name]
+                )
         padding = map_arguments["padding"]
         if not isinstance(padding, str):
             raise ValueError(

@@ -3,7 +3,6 @@
 import keras
 import tensorflow as tf
 
-from tfp_refine import _validation
 from tfp_refine.layers import argument_types
 from tfp_refine.layers import convolutional_layer
 from tfp_refine.layers import docstrings
@@ -55,35 +54,7 @@ class VariationalConv(convolutional_layer.ConvolutionalLayer):
         dtype: argument_types.DType = None,
         trainable: bool = True,
     ) -> None:
-        super().__init__(
-            activation=activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            activity_regularizer=activity_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-            kernel_posterior=kernel_posterior,
-            bias_posterior=bias_posterior,
-            num_train_examples=num_train_examples,
-            kl_scale=kl_scale,
-            sample=sample,
-            seed=seed,
-            name=name,
-            dtype=dtype,
-            trainable=trainable,
-        )
-        self._set_map(
-            filters=_validation.positive_integer("filters", filters),
-            kernel_size=kernel_size,
-            strides=strides,
-            padding=padding,
-            data_format=data_format,
-            dilation_rate=dilation_rate,
-            groups=_validation.positive_integer("groups", groups),
-        )
+        super().__init__(**argument_types.passed(locals()))
 
     @property
     def num_groups(self) -> int:

@@ -40,26 +40,7 @@ class VariationalDense(variational_layer.VariationalLayer):
         dtype: argument_types.DType = None,
         trainable: bool = True,
     ) -> None:
-        super().__init__(
-            activation=activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            activity_regularizer=activity_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-            kernel_posterior=kernel_posterior,
-            bias_posterior=bias_posterior,
-            num_train_examples=num_train_examples,
-            kl_scale=kl_scale,
-            sample=sample,
-            seed=seed,
-            name=name,
-            dtype=dtype,
-            trainable=trainable,
-        )
+        super().__init__(**argument_types.passed(locals(), "units"))
         self.units = _validation.positive_integer("units", units)
         self.input_spec = keras.layers.InputSpec(min_ndim=2)
 

@@ -6,7 +6,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfp_refine import _validation
 from tfp_refine.layers import argument_types
 from tfp_refine.layers import convolutional_layer
 from tfp_refine.layers import docstrings
@@ -59,36 +58,10 @@ class VariationalDepthwiseConv(convolutional_layer.ConvolutionalLayer):
         dtype: argument_types.DType = None,
         trainable: bool = True,
     ) -> None:
-        super().__init__(
-            activation=activation,
-            use_bias=use_bias,
-            kernel_initializer=depthwise_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=depthwise_regularizer,
-            bias_regularizer=bias_regularizer,
-            activity_regularizer=activity_regularizer,
-            kernel_constraint=depthwise_constraint,
-            bias_constraint=bias_constraint,
-            kernel_posterior=kernel_posterior,
-            bias_posterior=bias_posterior,
-            num_train_examples=num_train_examples,
-            kl_scale=kl_scale,
-            sample=sample,
-            seed=seed,
-            name=name,
-            dtype=dtype,
-            trainable=trainable,
-        )
-        self._set_map(
-            kernel_size=kernel_size,
-            strides=strides,
-            padding=padding,
-            depth_multiplier=_validation.positive_integer(
-                "depth_multiplier", depth_multiplier
-            ),
-            data_format=data_format,
-            dilation_rate=dilation_rate,
-        )
+        arguments = argument_types.passed(locals())
+        for name in self._RENAMED:
+            arguments[f"kernel_{name}"] = arguments.pop(f"depthwise_{name}")
+        super().__init__(**arguments)
 
     @property
     def depthwise_initializer(self) -> keras.initializers.Initializer:

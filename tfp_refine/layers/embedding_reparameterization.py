@@ -63,29 +63,9 @@ class EmbeddingReparameterization(sampled_layer.SampledLayer):
         dtype: argument_types.DType = None,
         trainable: bool = True,
     ) -> None:
-        super().__init__(
-            {
-                "input_dim": _validation.positive_integer(
-                    "input_dim", input_dim
-                ),
-                "output_dim": _validation.positive_integer(
-                    "output_dim", output_dim
-                ),
-                "embeddings_initializer": embeddings_initializer,
-                "embeddings_constraint": embeddings_constraint,
-                "mask_zero": mask_zero,
-                "activity_regularizer": activity_regularizer,
-            },
-            regularizers={"embeddings": embeddings_regularizer},
-            posteriors={"embeddings": embeddings_posterior},
-            num_train_examples=num_train_examples,
-            kl_scale=kl_scale,
-            sample=sample,
-            seed=seed,
-            name=name,
-            dtype=dtype,
-            trainable=trainable,
-        )
+        input_dim = _validation.positive_integer("input_dim", input_dim)
+        output_dim = _validation.positive_integer("output_dim", output_dim)
+        super().__init__(**self.grouped(locals()))
 
     def fan_in(self, part: str) -> int:
         return 1

@@ -2,13 +2,11 @@
 
 import functools
 import math
-from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tfp_refine import _validation
 from tfp_refine.layers import posterior_family
 from tfp_refine.layers import variational_weight
 from tfp_refine.math import softplus
@@ -19,7 +17,7 @@ _JITTER = 0.1
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
-class KTiedPosterior(posterior_family.PosteriorFamily):
+class KTiedPosterior(posterior_family.RankedFamily):
     """Independent Gaussian posterior whose scales are tied, of rank `k`.
 
     The standard deviations of a kernel, seen as a matrix `[D, U]` of all its
@@ -41,22 +39,6 @@ class KTiedPosterior(posterior_family.PosteriorFamily):
     Reference:
         - [Swiatkowski et al., 2020](https://arxiv.org/abs/2002.02655)
     """
-
-    def __init__(
-        self,
-        rank: int | None = None,
-        initial_scale: float = 1e-3,
-        seed: int | None = 0,
-    ) -> None:
-        self.rank = rank
-        if rank is not None:
-            self.rank = _validation.positive_integer("rank", rank)
-        self.initial_scale = _validation.positive(
-            "initial_scale", initial_scale
-        )
-        self.seed = seed
-        if seed is not None:
-            self.seed = _validation.not_negative_integer("seed", seed)
 
     def build(
         self,
@@ -99,13 +81,6 @@ class KTiedPosterior(posterior_family.PosteriorFamily):
             jitter
         )
         return softplus.inverse(factor)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "rank": self.rank,
-            "initial_scale": self.initial_scale,
-            "seed": self.seed,
-        }
 
 
 class KTiedWeight(variational_weight.VariationalWeight):

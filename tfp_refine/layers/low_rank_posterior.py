@@ -1,12 +1,10 @@
 """Weight posteriors with correlations of low rank."""
 
 import math
-from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tfp_refine import _validation
 from tfp_refine.layers import noise as random_draws
 from tfp_refine.layers import posterior_family
 from tfp_refine.layers import variational_weight
@@ -19,7 +17,7 @@ _SMALL = 0.1
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
-class LowRankPosterior(posterior_family.PosteriorFamily):
+class LowRankPosterior(posterior_family.RankedFamily):
     """Gaussian posterior: a diagonal covariance plus one of low rank.
 
     `w = loc + scale * e + K**-0.5 sum_k z_k factor_k`, with `e` and the `K`
@@ -42,22 +40,6 @@ class LowRankPosterior(posterior_family.PosteriorFamily):
         - [Tomczak et al., 2020](https://papers.nips.cc/paper/2020/hash/310cc7ca5a76a446f85c1a0d641ba96d-Abstract.html)
         - [Mishkin et al., 2018](https://arxiv.org/abs/1811.04504)
     """
-
-    def __init__(
-        self,
-        rank: int | None = None,
-        initial_scale: float = 1e-3,
-        seed: int | None = 0,
-    ) -> None:
-        self.rank = rank
-        if rank is not None:
-            self.rank = _validation.positive_integer("rank", rank)
-        self.initial_scale = _validation.positive(
-            "initial_scale", initial_scale
-        )
-        self.seed = seed
-        if seed is not None:
-            self.seed = _validation.not_negative_integer("seed", seed)
 
     def build(
         self,
@@ -87,13 +69,6 @@ class LowRankPosterior(posterior_family.PosteriorFamily):
             ),
         )
         return LowRankWeight(name, loc, untransformed_diagonal, factor)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "rank": self.rank,
-            "initial_scale": self.initial_scale,
-            "seed": self.seed,
-        }
 
 
 class LowRankWeight(variational_weight.VariationalWeight):

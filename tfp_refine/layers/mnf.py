@@ -13,7 +13,6 @@ from tfp_refine.layers import dense
 from tfp_refine.layers import docstrings
 from tfp_refine.layers import estimators
 from tfp_refine.layers import flow_settings
-from tfp_refine.layers import limited_posterior
 from tfp_refine.layers import mean_field_posterior
 from tfp_refine.layers import multiplicative_posterior
 from tfp_refine.layers import posterior_family
@@ -22,13 +21,28 @@ from tfp_refine.layers import posterior_family
 class MultiplicativeLayer(estimators.LocalReparameterization):
     """Base of layers with multipliers; see the public layers.
 
-    A subclass has the `FlowSettings` of its arguments, `_flow`. It names the
-    axis of the kernel that the multipliers go along, `z_axis`, and applies
-    them, in `multiplied_means`.
+    A subclass names the axis of the kernel that the multipliers go along,
+    `z_axis`, and applies them, in `multiplied_means`.
     """
 
     z_axis: int
-    _flow: flow_settings.FlowSettings
+
+    def __init__(self, **arguments: Any) -> None:
+        flow = flow_settings.FlowSettings(
+            **{
+                field.name: arguments.pop(field.name)
+                for field in dataclasses.fields(flow_settings.FlowSettings)
+            }
+        )
+        bias_posterior = arguments.pop("bias_posterior")
+        super().__init__(
+            kernel_posterior=_kernel_posterior(
+                flow, self.z_axis, arguments["seed"]
+            ),
+            bias_posterior=_bias_posterior(flow, bias_posterior),
+            **arguments,
+        )
+        self._flow = flow
 
     @property
     def log_var_init(self) -> float:
@@ -151,40 +165,7 @@ class DenseMNF(MultiplicativeLayer, dense.VariationalDense):
         dtype: argument_types.DType = None,
         trainable: bool = True,
     ) -> None:
-        flow = flow_settings.FlowSettings(
-            flow_length=flow_length,
-            flow_units=flow_units,
-            auxiliary_flow_length=auxiliary_flow_length,
-            auxiliary_flow_units=auxiliary_flow_units,
-            masks=masks,
-            auxiliary=auxiliary,
-            log_var_init=log_var_init,
-            z_var_init=z_var_init,
-            max_std=max_std,
-            inference_estimator=inference_estimator,
-        )
-        super().__init__(
-            units=units,
-            activation=activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            activity_regularizer=activity_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-            kernel_posterior=_kernel_posterior(flow, self.z_axis, seed),
-            bias_posterior=_bias_posterior(flow, bias_posterior),
-            num_train_examples=num_train_examples,
-            kl_scale=kl_scale,
-            sample=sample,
-            seed=seed,
-            name=name,
-            dtype=dtype,
-            trainable=trainable,
-        )
-        self._flow = flow
+        super().__init__(**argument_types.passed(locals()))
 
     def multiplied_means(
         self, inputs: tf.Tensor, loc: tf.Tensor, z: tf.Tensor
@@ -252,46 +233,7 @@ class Conv2DMNF(MultiplicativeLayer, convolutions.VariationalConv):
         dtype: argument_types.DType = None,
         trainable: bool = True,
     ) -> None:
-        flow = flow_settings.FlowSettings(
-            flow_length=flow_length,
-            flow_units=flow_units,
-            auxiliary_flow_length=auxiliary_flow_length,
-            auxiliary_flow_units=auxiliary_flow_units,
-            masks=masks,
-            auxiliary=auxiliary,
-            log_var_init=log_var_init,
-            z_var_init=z_var_init,
-            max_std=max_std,
-            inference_estimator=inference_estimator,
-        )
-        super().__init__(
-            filters=filters,
-            kernel_size=kernel_size,
-            strides=strides,
-            padding=padding,
-            data_format=data_format,
-            dilation_rate=dilation_rate,
-            groups=groups,
-            activation=activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            activity_regularizer=activity_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-            kernel_posterior=_kernel_posterior(flow, self.z_axis, seed),
-            bias_posterior=_bias_posterior(flow, bias_posterior),
-            num_train_examples=num_train_examples,
-            kl_scale=kl_scale,
-            sample=sample,
-            seed=seed,
-            name=name,
-            dtype=dtype,
-            trainable=trainable,
-        )
-        self._flow = flow
+        super().__init__(**argument_types.passed(locals()))
 
     def multiplied_means(
         self, inputs: tf.Tensor, loc: tf.Tensor, z: tf.Tensor
@@ -309,7 +251,9 @@ def _kernel_posterior(
         return multiplicative_posterior.MultiplicativePosterior(
             flow, z_axis, seed
         )
-    return limited_posterior.LimitedPosterior(flow.initial_scale, flow.max_std)
+    return multiplicative_posterior.LimitedPosterior(
+        flow.initial_scale, flow.max_std
+    )
 
 
 def _bias_posterior(

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tfp_refine.layers import flow_settings
 from tfp_refine.layers import flow_weights
-from tfp_refine.layers import limited_posterior
+from tfp_refine.layers import mean_field_posterior
 from tfp_refine.layers import noise as random_draws
 from tfp_refine.layers import posterior_family
 from tfp_refine.layers import variational_weight
@@ -22,6 +22,54 @@ from tfp_refine.math import multiplicative
 _Z_SPREAD = 0.1
 # Number of draws that their mean is computed from.
 _MEAN_DRAWS = 128
+
+
+class LimitedPosterior(mean_field_posterior.MeanFieldPosterior):
+    """Mean-field posterior with an upper limit on the scales of draws."""
+
+    def __init__(self, initial_scale: float, max_std: float | None) -> None:
+        super().__init__(initial_scale)
+        self.max_std = max_std
+
+    def build(
+        self,
+        add_weight: posterior_family.AddWeight,
+        name: str,
+        loc: keras.Variable,
+        unit_axes: tuple[int, ...] = (-1,),
+    ) -> "LimitedWeight":
+        weight = super().build(add_weight, name, loc, unit_axes)
+        return LimitedWeight(
+            name, loc, weight.untransformed_scale, self.max_std
+        )
+
+
+class LimitedWeight(mean_field_posterior.MeanFieldWeight):
+    """A weight tensor `N(loc, scale**2)` with an upper limit on draws' scales.
+
+    The KL divergence has no limit, unless it is asked for.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        loc: keras.Variable,
+        untransformed_scale: keras.Variable,
+        max_std: float | None,
+    ) -> None:
+        super().__init__(name, loc, untransformed_scale)
+        self.max_std = max_std
+
+    @property
+    def limited_scale(self) -> tf.Tensor:
+        if self.max_std is None:
+            return self.scale
+        # No gradient above the limit: there the prior alone pulls.
+        return keras.ops.minimum(self.scale, self.max_std)
+
+    @property
+    def _draw_scale(self) -> tf.Tensor:
+        return self.limited_scale
 
 
 class MultiplicativePosterior(posterior_family.PosteriorFamily):
@@ -37,7 +85,7 @@ class MultiplicativePosterior(posterior_family.PosteriorFamily):
         seed: int | None = None,
     ) -> None:
         self._settings = settings
-        self._given_z = limited_posterior.LimitedPosterior(
+        self._given_z = LimitedPosterior(
             settings.initial_scale, settings.max_std
         )
         self._z_axis = z_axis
@@ -130,7 +178,7 @@ class Base(NamedTuple):
     log_variance: keras.Variable
 
 
-class MultiplicativeWeight(limited_posterior.LimitedWeight):
+class MultiplicativeWeight(LimitedWeight):
     """A weight tensor `W ~ N(z * loc, scale**2)`, with random `z`.
 
     The flow of `q(z)` starts at `base`. `auxiliary`, `[3, D]`, holds `c`, `b1`
@@ -145,7 +193,7 @@ class MultiplicativeWeight(limited_posterior.LimitedWeight):
 
     def __init__(
         self,
-        given_z: limited_posterior.LimitedWeight,
+        given_z: LimitedWeight,
         base: Base,
         flow: Flow,
         auxiliary_flow: Flow | None,

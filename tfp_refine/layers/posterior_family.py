@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import keras
 
+from tfp_refine import _validation
 from tfp_refine.layers import variational_weight
 
 AddWeight: TypeAlias = Callable[..., keras.Variable]
@@ -53,3 +54,30 @@ class PosteriorFamily:
     def from_config(cls, config: Mapping[str, Any]) -> "PosteriorFamily":
         """Creates the family that a config describes."""
         return cls(**config)
+
+
+class RankedFamily(PosteriorFamily):
+    """Base of families with matrices of some rank, which start at random."""
+
+    def __init__(
+        self,
+        rank: int | None = None,
+        initial_scale: float = 1e-3,
+        seed: int | None = 0,
+    ) -> None:
+        self.rank = rank
+        if rank is not None:
+            self.rank = _validation.positive_integer("rank", rank)
+        self.initial_scale = _validation.positive(
+            "initial_scale", initial_scale
+        )
+        self.seed = seed
+        if seed is not None:
+            self.seed = _validation.not_negative_integer("seed", seed)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "rank": self.rank,
+            "initial_scale": self.initial_scale,
+            "seed": self.seed,
+        }

@@ -44,18 +44,7 @@ class RecurrentLayer(sampled_layer.SampledLayer):
         dtype: argument_types.DType = None,
         trainable: bool = True,
     ) -> None:
-        super().__init__(
-            twin_arguments,
-            regularizers=regularizers,
-            posteriors=posteriors,
-            num_train_examples=num_train_examples,
-            kl_scale=kl_scale,
-            sample=sample,
-            seed=seed,
-            name=name,
-            dtype=dtype,
-            trainable=trainable,
-        )
+        super().__init__(**argument_types.passed(locals()))
         if self.go_backwards:
             # `Bidirectional` makes this layer from that of the other direction,
             # with its seed. Moves far away from the draws of that one.
@@ -208,48 +197,8 @@ class GRUReparameterization(RecurrentLayer):
         dtype: argument_types.DType = None,
         trainable: bool = True,
     ) -> None:
-        super().__init__(
-            {
-                "units": _validation.positive_integer("units", units),
-                "activation": activation,
-                "recurrent_activation": recurrent_activation,
-                "use_bias": use_bias,
-                "kernel_initializer": kernel_initializer,
-                "recurrent_initializer": recurrent_initializer,
-                "bias_initializer": bias_initializer,
-                "activity_regularizer": activity_regularizer,
-                "kernel_constraint": kernel_constraint,
-                "recurrent_constraint": recurrent_constraint,
-                "bias_constraint": bias_constraint,
-                "dropout": dropout,
-                "recurrent_dropout": recurrent_dropout,
-                "return_sequences": return_sequences,
-                "return_state": return_state,
-                "go_backwards": go_backwards,
-                "stateful": stateful,
-                "unroll": unroll,
-                "reset_after": reset_after,
-                "use_cudnn": use_cudnn,
-                "zero_output_for_mask": zero_output_for_mask,
-            },
-            regularizers={
-                "kernel": kernel_regularizer,
-                "recurrent": recurrent_regularizer,
-                "bias": bias_regularizer,
-            },
-            posteriors={
-                "kernel": kernel_posterior,
-                "recurrent": recurrent_posterior,
-                "bias": bias_posterior,
-            },
-            num_train_examples=num_train_examples,
-            kl_scale=kl_scale,
-            sample=sample,
-            seed=seed,
-            name=name,
-            dtype=dtype,
-            trainable=trainable,
-        )
+        units = _validation.positive_integer("units", units)
+        super().__init__(**self.grouped(locals()))
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
@@ -302,45 +251,5 @@ class LSTMReparameterization(RecurrentLayer):
         dtype: argument_types.DType = None,
         trainable: bool = True,
     ) -> None:
-        super().__init__(
-            {
-                "units": _validation.positive_integer("units", units),
-                "activation": activation,
-                "recurrent_activation": recurrent_activation,
-                "use_bias": use_bias,
-                "kernel_initializer": kernel_initializer,
-                "recurrent_initializer": recurrent_initializer,
-                "bias_initializer": bias_initializer,
-                "unit_forget_bias": unit_forget_bias,
-                "activity_regularizer": activity_regularizer,
-                "kernel_constraint": kernel_constraint,
-                "recurrent_constraint": recurrent_constraint,
-                "bias_constraint": bias_constraint,
-                "dropout": dropout,
-                "recurrent_dropout": recurrent_dropout,
-                "return_sequences": return_sequences,
-                "return_state": return_state,
-                "go_backwards": go_backwards,
-                "stateful": stateful,
-                "unroll": unroll,
-                "use_cudnn": use_cudnn,
-                "zero_output_for_mask": zero_output_for_mask,
-            },
-            regularizers={
-                "kernel": kernel_regularizer,
-                "recurrent": recurrent_regularizer,
-                "bias": bias_regularizer,
-            },
-            posteriors={
-                "kernel": kernel_posterior,
-                "recurrent": recurrent_posterior,
-                "bias": bias_posterior,
-            },
-            num_train_examples=num_train_examples,
-            kl_scale=kl_scale,
-            sample=sample,
-            seed=seed,
-            name=name,
-            dtype=dtype,
-            trainable=trainable,
-        )
+        units = _validation.positive_integer("units", units)
+        super().__init__(**self.grouped(locals()))

@@ -16,6 +16,17 @@ from tfp_refine.layers import posterior_layer
 from tfp_refine.layers import scopes
 from tfp_refine.layers import variational_weight
 
+# Arguments that are not the twin's.
+_OWN = (
+    "num_train_examples",
+    "kl_scale",
+    "sample",
+    "seed",
+    "name",
+    "dtype",
+    "trainable",
+)
+
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
 @docstrings.compose
@@ -78,6 +89,17 @@ class SampledLayer(posterior_layer.PosteriorLayer):
         )
         self.supports_masking = self.layer.supports_masking
         self.input_spec = self.layer.input_spec
+
+    @classmethod
+    def grouped(cls, scope: Mapping[str, Any]) -> dict[str, Any]:
+        """Groups a subclass' arguments, its `locals()`, as the base's."""
+        arguments = argument_types.passed(scope)
+        own = {name: arguments.pop(name) for name in _OWN}
+        for kind in ("regularizer", "posterior"):
+            own[f"{kind}s"] = {
+                part: arguments.pop(f"{part}_{kind}") for part, _ in cls.parts
+            }
+        return {"twin_arguments": arguments, **own}
 
     def owner(self) -> keras.layers.Layer:
         """Returns the layer that has the variables."""

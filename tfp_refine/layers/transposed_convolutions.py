@@ -5,7 +5,6 @@ import math
 import keras
 import tensorflow as tf
 
-from tfp_refine import _validation
 from tfp_refine.layers import argument_types
 from tfp_refine.layers import convolutional_layer
 from tfp_refine.layers import docstrings
@@ -57,35 +56,7 @@ class VariationalConvTranspose(convolutional_layer.ConvolutionalLayer):
         dtype: argument_types.DType = None,
         trainable: bool = True,
     ) -> None:
-        super().__init__(
-            activation=activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            bias_regularizer=bias_regularizer,
-            activity_regularizer=activity_regularizer,
-            kernel_constraint=kernel_constraint,
-            bias_constraint=bias_constraint,
-            kernel_posterior=kernel_posterior,
-            bias_posterior=bias_posterior,
-            num_train_examples=num_train_examples,
-            kl_scale=kl_scale,
-            sample=sample,
-            seed=seed,
-            name=name,
-            dtype=dtype,
-            trainable=trainable,
-        )
-        self._set_map(
-            filters=_validation.positive_integer("filters", filters),
-            kernel_size=kernel_size,
-            strides=strides,
-            padding=padding,
-            output_padding=output_padding,
-            data_format=data_format,
-            dilation_rate=dilation_rate,
-        )
+        super().__init__(**argument_types.passed(locals()))
         self._check_output_padding()
 
     def _check_output_padding(self) -> None:
