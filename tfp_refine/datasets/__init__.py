@@ -8,14 +8,14 @@ from tfp_refine.datasets.class_table import ClassTable
 from tfp_refine.datasets.class_table import load_class_table
 from tfp_refine.datasets.corruptions import CORRUPTIONS
 from tfp_refine.datasets.corruptions import corrupt_images
-from tfp_refine.datasets.flipped_pixels import flip_pixels
 from tfp_refine.datasets.image_data import ImageData
 from tfp_refine.datasets.image_split import ImageSplit
 from tfp_refine.datasets.image_split import standardize_pixels
 from tfp_refine.datasets.image_split import standardized_images
 from tfp_refine.datasets.images import load_images
 from tfp_refine.datasets.matching import match_images
-from tfp_refine.datasets.rotation import rotate_images
+from tfp_refine.datasets.shifts import flip_pixels
+from tfp_refine.datasets.shifts import rotate_images
 from tfp_refine.datasets.splits import RegressionSplit
 from tfp_refine.datasets.splits import train_test_split
 from tfp_refine.datasets.standardizer import Standardizer

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfp_refine.datasets import pixels
-from tfp_refine.datasets.optional_import import import_optional
+from tfp_refine.datasets import tfds_builder
 
 
 class _Corruption(NamedTuple):
@@ -111,7 +111,9 @@ def corrupt_images(
 
 def _find_function(corruption, packages):
     for package in ("tensorflow_datasets", *packages):
-        import_optional(package, "corruptions", f"Corruption {corruption!r}")
+        tfds_builder.import_optional(
+            package, "corruptions", f"Corruption {corruption!r}"
+        )
     if corruption == "impulse_noise":
         return _impulse_noise
     from tensorflow_datasets.image_classification import corruptions

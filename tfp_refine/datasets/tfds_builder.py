@@ -1,6 +1,7 @@
 """Opens sets of `tensorflow_datasets`, and prepares them."""
 
 import difflib
+import importlib
 import pathlib
 import re
 import socket
@@ -26,11 +27,24 @@ _GUIDANCE = (
 )
 
 
-def prepared(tfds, name, data_dir=None, download=False):
+def import_optional(module, extra, purpose):
+    """Imports a module that an extra of `tfp_refine` installs."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ValueError(
+            f"{purpose} must have the package `{module}`: "
+            f"pip install 'tfp_refine[{extra}]'. Received: {error}"
+        ) from error
+
+
+def prepared(name, data_dir=None, download=False):
     """Opens a prepared set of TFDS, or with `download` prepares it.
 
-    The name is `"name"`, `"name/config"`, `"name:version"` or both.
+    The name is `"name"`, `"name/config"`, `"name:version"` or both. Returns the
+    package and the builder of the set.
     """
+    tfds = import_optional("tensorflow_datasets", "tfds", f"Data set {name!r}")
     builder = _open_builder(tfds, name, data_dir)
     # `builder.is_prepared()` would log a warning where it is not.
     if not (pathlib.Path(builder.data_path) / "dataset_info.json").is_file():
@@ -41,7 +55,7 @@ def prepared(tfds, name, data_dir=None, download=False):
                 f"{_other_versions(builder)}."
             )
         _prepare(tfds, builder, name)
-    return builder
+    return tfds, builder
 
 
 def find_test_split(builder, name):

@@ -5,15 +5,13 @@ import tensorflow as tf
 
 from tfp_refine.datasets import tfds_builder
 from tfp_refine.datasets.image_data import ImageData
-from tfp_refine.datasets.optional_import import import_optional
 
 _BATCH = 256
 
 
 def load(name, data_dir=None, download=False):
     """Loads an image classification set (`ImageData`) through TFDS."""
-    tfds = import_optional("tensorflow_datasets", "tfds", f"Data set {name!r}")
-    builder = tfds_builder.prepared(tfds, name, data_dir, download)
+    tfds, builder = tfds_builder.prepared(name, data_dir, download)
     image_key, label_key = _find_features(tfds, builder, name)
     test_split = tfds_builder.find_test_split(builder, name)
     x_train, y_train = _read(tfds, builder, "train", image_key, label_key)

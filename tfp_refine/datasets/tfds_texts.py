@@ -3,13 +3,11 @@
 import tensorflow as tf
 
 from tfp_refine.datasets import tfds_builder
-from tfp_refine.datasets.optional_import import import_optional
 
 
 def load(name, data_dir=None, download=False):
     """Loads `(x_train, y_train, x_test, y_test, class_names)` through TFDS."""
-    tfds = import_optional("tensorflow_datasets", "tfds", f"Data set {name!r}")
-    builder = tfds_builder.prepared(tfds, name, data_dir, download)
+    tfds, builder = tfds_builder.prepared(name, data_dir, download)
     text, label = _find_features(tfds, builder, name)
     splits = ("train", tfds_builder.find_test_split(builder, name))
     parts = [_read(tfds, builder, split, text, label) for split in splits]

@@ -1,21 +1,18 @@
 """Initializers of posteriors by name or object."""
 
-from tfp_refine.initializers import heuristic
+from tfp_refine.initializers import data_free
 from tfp_refine.initializers import iblm
 from tfp_refine.initializers import lsuv
 from tfp_refine.initializers import moped
-from tfp_refine.initializers import orthogonal
-from tfp_refine.initializers import uninformative
-from tfp_refine.initializers import xavier_normal
 
 _BY_NAME = {
-    "heuristic": heuristic.Heuristic,
+    "heuristic": data_free.Heuristic,
     "iblm": iblm.IBLM,
     "lsuv": lsuv.LSUV,
     "moped": moped.MOPED,
-    "orthogonal": orthogonal.Orthogonal,
-    "uninformative": uninformative.Uninformative,
-    "xavier_normal": xavier_normal.XavierNormal,
+    "orthogonal": data_free.Orthogonal,
+    "uninformative": data_free.Uninformative,
+    "xavier_normal": data_free.XavierNormal,
 }
 
 

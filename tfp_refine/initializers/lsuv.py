@@ -5,12 +5,12 @@ import tensorflow as tf
 
 from tfp_refine import _validation
 from tfp_refine import layers
+from tfp_refine.initializers import data_free
 from tfp_refine.initializers import initializer
-from tfp_refine.initializers import orthogonal
 from tfp_refine.initializers import traversal
 
 
-class LSUV(orthogonal.Orthogonal):
+class LSUV(data_free.Orthogonal):
     """Starts at orthogonal means, scaled to outputs of unit variance.
 
     Layer after layer, the means of the kernel are divided by the standard

@@ -1,14 +1,15 @@
 """Metrics of predictions: on arrays of draws, never on a model."""
 
-from tfp_refine.metrics.brier import brier_score
 from tfp_refine.metrics.calibration import CalibrationBins
 from tfp_refine.metrics.calibration import calibration_bins
 from tfp_refine.metrics.calibration import expected_calibration_error
 from tfp_refine.metrics.calibration import maximum_calibration_error
-from tfp_refine.metrics.classification import accuracy
 from tfp_refine.metrics.entropy import expected_entropy
 from tfp_refine.metrics.entropy import mutual_information
 from tfp_refine.metrics.entropy import predictive_entropy
+from tfp_refine.metrics.errors import accuracy
+from tfp_refine.metrics.errors import brier_score
+from tfp_refine.metrics.errors import root_mean_squared_error
 from tfp_refine.metrics.likelihood import gaussian_negative_log_likelihood
 from tfp_refine.metrics.likelihood import moment_matched_negative_log_likelihood
 from tfp_refine.metrics.likelihood import negative_log_likelihood
@@ -24,7 +25,6 @@ from tfp_refine.metrics.predictive_distribution import predictive_variance
 from tfp_refine.metrics.predictive_distribution import (
     regression_calibration_error,
 )
-from tfp_refine.metrics.regression import root_mean_squared_error
 from tfp_refine.metrics.selective import area_under_risk_coverage
 from tfp_refine.metrics.streaming import BrierScore
 from tfp_refine.metrics.streaming import ExpectedCalibrationError

@@ -1,7 +1,8 @@
 """How the bound rises over the auxiliary variables of a refinement."""
 
 import numpy as np
-from matplotlib import figure as figure_lib
+
+from tfp_refine.plotting import grid
 
 
 def elbo_staircase(staircase):
@@ -19,8 +20,7 @@ def elbo_staircase(staircase):
     after = np.asarray(staircase["elbo_aux"])
     mean_field = np.mean(staircase["elbo_init"])
     ends = steps[-1] * np.arange(1, after.shape[1] + 1) / after.shape[1]
-    figure = figure_lib.Figure(figsize=(6.4, 4.0), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = grid.panel(6.4, 4.0)
     for index, member in enumerate(trace):
         label = "single members, minibatches" if index == 0 else None
         axes.plot(steps, member, color="0.8", linewidth=0.8, label=label)

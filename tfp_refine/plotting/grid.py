@@ -7,6 +7,12 @@ from matplotlib import figure as figure_lib
 _WIDTH, _HEIGHT = 3.8, 3.2  # inches, a panel
 
 
+def panel(width, height):
+    """Makes a figure with one panel, in inches; returns both."""
+    figure = figure_lib.Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()
+
+
 def row_of_panels(count, sharey=False):
     """Makes a figure with `count` panels side by side; returns both."""
     return rows_of_panels(count, max_columns=count, sharey=sharey)

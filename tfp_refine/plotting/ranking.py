@@ -1,7 +1,8 @@
 """Scores of many predictors, one below the other."""
 
 import numpy as np
-from matplotlib import figure as figure_lib
+
+from tfp_refine.plotting import grid
 
 
 def ranking(scores, label):
@@ -32,10 +33,7 @@ def ranking(scores, label):
                 f"`scores` must be finite. Received: {of_runs} for {name!r}"
             )
     names = sorted(values, key=lambda name: values[name].mean())
-    figure = figure_lib.Figure(
-        figsize=(6.4, 0.9 + 0.26 * len(names)), layout="constrained"
-    )
-    axes = figure.subplots()
+    figure, axes = grid.panel(6.4, 0.9 + 0.26 * len(names))
     for row, name in enumerate(names):
         of_runs = values[name]
         spread = np.std(of_runs, ddof=1) if len(of_runs) > 1 else 0.0

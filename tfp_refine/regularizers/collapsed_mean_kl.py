@@ -13,7 +13,6 @@ from tfp_refine.math import collapsed
 from tfp_refine.math import gaussian
 from tfp_refine.regularizers import kl_regularizer
 from tfp_refine.regularizers import prior_scale as prior_scale_lib
-from tfp_refine.regularizers import prior_site
 
 _LEARN = (None, "closed_form", "gradient")
 _MIN_ALPHA_REG = 1e-4
@@ -103,7 +102,7 @@ class CollapsedMeanKL(kl_regularizer.KLRegularizer):
         resolved.prior_scale = prior_scale_lib.resolve(self.prior_scale, fan_in)
         return resolved
 
-    def prior_weights(self, site: prior_site.PriorSite) -> tuple[Any, ...]:
+    def prior_weights(self, site: kl_regularizer.PriorSite) -> tuple[Any, ...]:
         if self.learn is None:
             return ()
         group = self._group

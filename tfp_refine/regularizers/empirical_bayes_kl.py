@@ -13,7 +13,6 @@ from tfp_refine.math import gaussian
 from tfp_refine.math import softplus
 from tfp_refine.regularizers import kl_regularizer
 from tfp_refine.regularizers import prior_scale as prior_scale_lib
-from tfp_refine.regularizers import prior_site
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
@@ -67,7 +66,7 @@ class EmpiricalBayesKL(kl_regularizer.KLRegularizer):
         )
         return resolved
 
-    def prior_weights(self, site: prior_site.PriorSite) -> tuple[Any, ...]:
+    def prior_weights(self, site: kl_regularizer.PriorSite) -> tuple[Any, ...]:
         if self.closed_form:
             return ()
         raw = softplus.inverse_of_float(

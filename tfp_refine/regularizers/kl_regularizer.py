@@ -1,17 +1,34 @@
 """The base of all KL regularizers."""
 
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 from typing import TypeAlias
 
 import keras
 import tensorflow as tf
 
 from tfp_refine.math import gaussian
-from tfp_refine.regularizers import prior_site
 
 # Variables, or their values, that `prior_weights` created.
 PriorWeights: TypeAlias = Sequence[Any]
+
+
+class PriorSite(NamedTuple):
+    """What a KL regularizer may know of a weight tensor when it is built.
+
+    Attributes:
+        name: "kernel" or "bias".
+        loc: Variable of the posterior means.
+        add_weight: The `add_weight` method of the layer that owns them.
+        shared: Dict of that layer, for what its weight tensors share.
+    """
+
+    name: str
+    loc: keras.Variable
+    add_weight: Callable[..., keras.Variable]
+    shared: dict[Any, Any]
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
@@ -35,7 +52,7 @@ class KLRegularizer(keras.regularizers.Regularizer):
         """Returns this regularizer for a unit of `fan_in` inputs."""
         return self
 
-    def prior_weights(self, site: prior_site.PriorSite) -> tuple[Any, ...]:
+    def prior_weights(self, site: PriorSite) -> tuple[Any, ...]:
         """Creates the variables of a weight tensor's prior, if any."""
         return ()
 

@@ -6,7 +6,6 @@ import keras
 
 from tfp_refine.regularizers import collapsed_mean_kl
 from tfp_refine.regularizers import collapsed_mean_variance_kl
-from tfp_refine.regularizers import collapsed_variance_kl
 from tfp_refine.regularizers import empirical_bayes_kl
 from tfp_refine.regularizers import gaussian_kl
 from tfp_refine.regularizers import kl_regularizer
@@ -18,7 +17,7 @@ _BY_NAME = {
     "collapsed_mean_variance_kl": (
         collapsed_mean_variance_kl.CollapsedMeanVarianceKL
     ),
-    "collapsed_variance_kl": collapsed_variance_kl.CollapsedVarianceKL,
+    "collapsed_variance_kl": collapsed_mean_variance_kl.CollapsedVarianceKL,
     "empirical_bayes_kl": empirical_bayes_kl.EmpiricalBayesKL,
     "gaussian_kl": gaussian_kl.GaussianKL,
     "log_uniform_kl": log_uniform_kl.LogUniformKL,
