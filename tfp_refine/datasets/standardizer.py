@@ -34,6 +34,9 @@ class Standardizer(NamedTuple):
         Raises:
             ValueError: If `x` is not `[N, P]` with a row, or not finite.
         """
+        # Half a second, which imports of this package should not cost.
+        from sklearn import preprocessing
+
         x = np.asarray(x, dtype=np.float64)
         if x.ndim != 2 or x.shape[0] == 0:
             raise ValueError(
@@ -46,12 +49,8 @@ class Standardizer(NamedTuple):
                 f"{x[~np.isfinite(x)][0]} at row, column "
                 f"{tuple(np.argwhere(~np.isfinite(x))[0].tolist())}"
             )
-        loc = np.mean(x, axis=0)
-        scale = np.std(x, axis=0)
-        # The mean of equal numbers may differ from them by a rounding error,
-        # which would become their standard deviation: compare them instead.
-        constant = (np.ptp(x, axis=0) == 0.0) | (scale == 0.0)
-        return cls(loc, np.where(constant, 1.0, scale))
+        fitted = preprocessing.StandardScaler().fit(x)
+        return cls(fitted.mean_, fitted.scale_)
 
     def transform(self, x: np.ndarray) -> np.ndarray:
         """Standardizes rows.

@@ -1,6 +1,7 @@
 """Negative log likelihood of a Gaussian whose noise the model predicts."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -79,30 +80,17 @@ class HeteroscedasticGaussianNLL(gaussian_loss.GaussianLoss):
         return {**super().get_config(), "noise": self.noise}
 
 
-def _scale_from_softplus_variance(raw: tf.Tensor) -> tf.Tensor:
-    return keras.ops.sqrt(keras.ops.softplus(raw) + _MIN_VARIANCE)
-
-
-def _scale_from_log_variance(raw: tf.Tensor) -> tf.Tensor:
-    return keras.ops.exp(0.5 * raw)
-
-
-def _raw_softplus_variance(scale: float) -> float:
-    variance = max(scale**2 - _MIN_VARIANCE, _MIN_VARIANCE**2)
-    return softplus.inverse_of_float(variance)
-
-
-def _raw_log_variance(scale: float) -> float:
-    return 2.0 * math.log(scale)
-
-
-_SCALES = {
-    "log_variance": _scale_from_log_variance,
+_SCALES: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
+    "log_variance": lambda raw: keras.ops.exp(0.5 * raw),
     "softplus_scale": keras.ops.softplus,
-    "softplus_variance": _scale_from_softplus_variance,
+    "softplus_variance": lambda raw: keras.ops.sqrt(
+        keras.ops.softplus(raw) + _MIN_VARIANCE
+    ),
 }
-_RAW_VALUES = {
-    "log_variance": _raw_log_variance,
+_RAW_VALUES: dict[str, Callable[[float], float]] = {
+    "log_variance": lambda scale: 2.0 * math.log(scale),
     "softplus_scale": softplus.inverse_of_float,
-    "softplus_variance": _raw_softplus_variance,
+    "softplus_variance": lambda scale: softplus.inverse_of_float(
+        max(scale**2 - _MIN_VARIANCE, _MIN_VARIANCE**2)
+    ),
 }
