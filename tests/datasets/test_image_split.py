@@ -160,7 +160,7 @@ def test_no_copy_in_double_precision_is_made():
         ({"validation_fraction": 0.999}, "leave one of the 50"),
         ({"validation_fraction": True}, "validation_fraction=True"),
         ({"validation_fraction": "0.1"}, "validation_fraction='0.1'"),
-        ({"seed": -1}, "`seed` must be a non-negative integer.*seed=-1"),
+        ({"seed": -1}, "`seed` must be an integer, not negative.*seed=-1"),
         ({"seed": 0.5}, "`seed` must be .*seed=0.5"),
     ],
 )

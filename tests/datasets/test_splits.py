@@ -149,9 +149,9 @@ def test_embedded_data_split():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"split": -1}, "`split` must be a non-negative integer.*split=-1"),
-        ({"split": 0.5}, "`split` must be a non-negative integer"),
-        ({"split": True}, "`split` must be a non-negative integer"),
+        ({"split": -1}, "`split` must be an integer, not negative.*split=-1"),
+        ({"split": 0.5}, "`split` must be an integer, not negative"),
+        ({"split": True}, "`split` must be an integer, not negative"),
         ({"split": 0, "seed": -3}, "`seed` must be .*seed=-3"),
         ({"split": 0, "kind": "fold"}, "'random' or 'given'.*'fold'"),
         ({"split": 0, "test_fraction": 0.0}, r"in \(0, 1\).*=0.0"),

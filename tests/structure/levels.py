@@ -8,8 +8,15 @@ from tests.structure import build_file
 
 # A room imports rooms of the levels below it, and what `SIDEWAYS` adds.
 LEVELS = (
-    {"_validation", "datasets", "math", "plotting", "version"},
-    {"bijectors", "distribute", "losses", "metrics", "regularizers"},
+    {"_validation", "math", "plotting", "version"},
+    {
+        "bijectors",
+        "datasets",
+        "distribute",
+        "losses",
+        "metrics",
+        "regularizers",
+    },
     {"layers"},
     {"functional"},
     {"posteriors"},

@@ -4,6 +4,7 @@ import os
 from typing import NamedTuple
 
 import numpy as np
+from sklearn import datasets
 
 from tfp_refine.datasets import uci
 
@@ -54,9 +55,6 @@ def load_class_table(
                 f"`name` must be one of {', '.join(CLASS_TABLES)}, or a folder "
                 f"in `data_dir`. Received: name={name!r}, data_dir=None"
             )
-        # Half a second, which only these sets should cost.
-        from sklearn import datasets
-
         found = getattr(datasets, f"load_{name}")()
         names = tuple(str(known) for known in found.target_names)
         labels = np.asarray(found.target, np.int32)

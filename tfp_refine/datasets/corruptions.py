@@ -1,11 +1,11 @@
 """The common corruptions of images, at five severities."""
 
 import contextlib
-import numbers
 from typing import NamedTuple
 
 import numpy as np
 
+from tfp_refine import _validation
 from tfp_refine.datasets import pixels
 from tfp_refine.datasets import tfds_builder
 
@@ -85,8 +85,11 @@ def corrupt_images(
             f"`corruption` must be one of {', '.join(CORRUPTIONS)}. "
             f"Received: corruption={corruption!r}"
         )
-    _check_integer("severity", severity, "in 1, ..., 5", 1, 5)
-    _check_integer("seed", seed, "non-negative", 0, None)
+    if _validation.positive_integer("severity", severity) > 5:
+        raise ValueError(
+            f"`severity` must be at most 5. Received: severity={severity!r}"
+        )
+    seed = _validation.not_negative_integer("seed", seed)
     images = pixels.check_pixels(images)
     needs = _CORRUPTIONS[corruption]
     if min(images.shape[1:3]) < needs.min_side:
@@ -140,15 +143,3 @@ def _seeded_global_generator(seed):
         yield
     finally:
         np.random.set_state(state)  # noqa: NPY002
-
-
-def _check_integer(name, value, wanted, low, high):
-    if (
-        not isinstance(value, numbers.Integral)
-        or isinstance(value, bool)
-        or value < low
-        or (high is not None and value > high)
-    ):
-        raise ValueError(
-            f"`{name}` must be an integer, {wanted}. Received: {name}={value!r}"
-        )

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tfp_refine import _validation
 from tfp_refine.datasets.image_data import ImageData
 from tfp_refine.datasets.standardizer import Standardizer
 
@@ -69,14 +70,7 @@ def standardized_images(
     """
     data = ImageData.from_arrays(*data)
     num_validation = _count(validation_fraction, len(data.x_train))
-    if (
-        not isinstance(seed, numbers.Integral)
-        or isinstance(seed, bool)
-        or seed < 0
-    ):
-        raise ValueError(
-            f"`seed` must be a non-negative integer. Received: seed={seed!r}"
-        )
+    seed = _validation.not_negative_integer("seed", seed)
     order = np.random.default_rng(seed).permutation(len(data.x_train))
     validation, train = order[:num_validation], order[num_validation:]
     scaler = _fit_channels(data.x_train, train)

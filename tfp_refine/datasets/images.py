@@ -3,6 +3,8 @@
 import os
 
 import numpy as np
+from sklearn import datasets
+from sklearn import model_selection
 
 from tfp_refine.datasets import tfds_images
 from tfp_refine.datasets.image_data import ImageData
@@ -51,10 +53,6 @@ def load_images(
 
 
 def _load_digits():
-    # Half a second, which only this set should cost.
-    from sklearn import datasets
-    from sklearn import model_selection
-
     digits = datasets.load_digits()
     pixels = np.rint(digits.images * (255.0 / 16.0)).astype(np.uint8)
     x_train, x_test, y_train, y_test = model_selection.train_test_split(

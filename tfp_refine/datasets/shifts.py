@@ -1,11 +1,11 @@
 """Shifts of known size: rotated images, inverted pixels."""
 
-import math
 import numbers
 
 import numpy as np
 import scipy.ndimage
 
+from tfp_refine import _validation
 from tfp_refine.datasets import pixels
 
 
@@ -27,15 +27,7 @@ def rotate_images(images: np.ndarray, degrees: float) -> np.ndarray:
         ValueError: If `images` or `degrees` is not as above.
     """
     images = pixels.check_pixels(images, channels=())
-    if (
-        not isinstance(degrees, numbers.Real)
-        or isinstance(degrees, bool)
-        or not math.isfinite(degrees)
-    ):
-        raise ValueError(
-            f"`degrees` must be a finite number. Received: degrees={degrees!r}"
-        )
-    degrees = float(degrees) % 360.0
+    degrees = _validation.finite("degrees", degrees) % 360.0
     if degrees == 0.0 or len(images) == 0:
         return images.copy()
     # SciPy rounds to the nearest integer, as the output is one.

@@ -1,11 +1,11 @@
 """Splits a regression data set in training and test rows, standardized."""
 
 import math
-import operator
 from typing import NamedTuple
 
 import numpy as np
 
+from tfp_refine import _validation
 from tfp_refine.datasets.standardizer import Standardizer
 from tfp_refine.datasets.uci import RegressionData
 
@@ -68,9 +68,9 @@ def train_test_split(
     features = np.asarray(data.features, dtype=np.float64)
     target = np.asarray(data.target, dtype=np.float64)
     _check_data(data.name, features, target)
-    split = _check_non_negative_integer("split", split)
+    split = _validation.not_negative_integer("split", split)
     if kind == "random":
-        seed = _check_non_negative_integer("seed", seed)
+        seed = _validation.not_negative_integer("seed", seed)
         train, test = _random_indices(len(target), split, seed, test_fraction)
     elif kind == "given":
         train, test = _given_indices(data, split)
@@ -158,16 +158,3 @@ def _check_data(name, features, target):
         raise ValueError(
             f"Data set {name!r} must be finite. Received: NaN or infinity"
         )
-
-
-def _check_non_negative_integer(name, value):
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = -1
-    if number < 0 or isinstance(value, bool):
-        raise ValueError(
-            f"`{name}` must be a non-negative integer. "
-            f"Received: {name}={value!r}"
-        )
-    return number

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from sklearn import preprocessing
 
 
 class Standardizer(NamedTuple):
@@ -34,9 +35,6 @@ class Standardizer(NamedTuple):
         Raises:
             ValueError: If `x` is not `[N, P]` with a row, or not finite.
         """
-        # Half a second, which imports of this package should not cost.
-        from sklearn import preprocessing
-
         x = np.asarray(x, dtype=np.float64)
         if x.ndim != 2 or x.shape[0] == 0:
             raise ValueError(

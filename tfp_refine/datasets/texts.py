@@ -5,6 +5,7 @@ import pathlib
 from typing import NamedTuple
 
 import numpy as np
+from sklearn import datasets
 
 from tfp_refine.datasets import tfds_texts
 
@@ -112,9 +113,6 @@ def _load_folder(name, root):
 
 
 def _load_newsgroups(data_dir, download):
-    # Half a second, which only this set should cost.
-    from sklearn import datasets
-
     def load(split):
         return datasets.fetch_20newsgroups(
             data_home=None if data_dir is None else str(data_dir),
