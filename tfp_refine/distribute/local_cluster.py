@@ -50,12 +50,7 @@ class LocalCluster(contextlib.AbstractContextManager):
                 self.start(job, index)
 
     def start(self, job, index):
-        """Starts a process, or starts it anew.
-
-        Args:
-            job: `"worker"` or `"ps"`.
-            index: Which.
-        """
+        """Starts, or starts anew, process `index` of the job "worker" or "ps"."""
         self.kill(job, index)
         self._processes[job, index] = subprocess.Popen(
             [
@@ -71,12 +66,7 @@ class LocalCluster(contextlib.AbstractContextManager):
         )
 
     def kill(self, job, index):
-        """Kills a process, as a machine that fails would.
-
-        Args:
-            job: `"worker"` or `"ps"`.
-            index: Which.
-        """
+        """Kills process `index` of a job, as a machine that fails would."""
         process = self._processes.pop((job, index), None)
         if process is not None:
             process.kill()

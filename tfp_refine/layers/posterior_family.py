@@ -28,19 +28,12 @@ class PosteriorFamily:
         loc: keras.Variable,
         unit_axes: tuple[int, ...] = (-1,),
     ) -> variational_weight.VariationalWeight:
-        """Creates the variables of one weight tensor, except its means.
+        """Creates the variables of one weight tensor, except its means, `loc`.
 
-        Args:
-            add_weight: The `add_weight` method of the layer that owns them.
-            name: "kernel" or "bias", a prefix of their names.
-            loc: Variable of the means.
-            unit_axes: Axes of `loc` that count units, such as the last one.
-
-        Returns:
-            weight: `VariationalWeight`, without a prior.
-
-        Raises:
-            ValueError: If the family does not fit the shape of the weights.
+        The layer owns them, through its `add_weight`; their names begin with
+        `name`, "kernel" or "bias". `unit_axes` are the axes of `loc` that count
+        units. Raises a `ValueError` if the family does not fit the shape of the
+        weights.
         """
         raise NotImplementedError(
             f"{type(self).__name__} must implement `build`"

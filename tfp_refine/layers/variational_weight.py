@@ -89,23 +89,14 @@ class VariationalWeight:
         regularizer: regularizers.KLRegularizer,
         prior_weights: tuple[keras.Variable, ...] = (),
     ) -> None:
-        """Sets the prior.
-
-        Args:
-            regularizer: `KLRegularizer`, for the fan-in of this weight.
-            prior_weights: Tuple returned by its `prior_weights`.
-        """
+        """Sets the prior, for the fan-in of this weight, and its variables."""
         self.regularizer = regularizer
         self.prior_weights = tuple(prior_weights)
         if regularizer.needs_draw:
             self._forward_noise = forward_noise.ForwardNoise()
 
     def check_prior(self) -> None:
-        """Checks that there is a prior.
-
-        Raises:
-            ValueError: If there is none.
-        """
+        """Raises a `ValueError` if there is no prior."""
         self._checked_regularizer()
 
     def _checked_regularizer(self) -> regularizers.KLRegularizer:
@@ -246,16 +237,7 @@ class VariationalWeight:
         """Computes the KL divergence from `prior`, in nats, a scalar.
 
         It equals `kl`, unless parameters of the prior are integrated out.
-
-        Args:
-            seed: As for `kl`.
-            limited: As for `kl`.
-
-        Returns:
-            kl: Scalar.
-
-        Raises:
-            ValueError: If the prior is not Gaussian.
+        Raises a `ValueError` if the prior is not Gaussian.
         """
         regularizer = self._checked_regularizer()
         loc = keras.ops.convert_to_tensor(self.loc)
@@ -269,8 +251,7 @@ class VariationalWeight:
     def total_correlation(self) -> tf.Tensor | None:
         """Computes the divergence from the product of the marginals, nats.
 
-        Returns:
-            total_correlation: Scalar, or `None` if weights are independent.
+        A scalar, or `None` if weights are independent.
         """
         return None
 
@@ -321,11 +302,7 @@ class VariationalWeight:
         self.loc.assign(loc)
 
     def check_free_scales(self) -> None:
-        """Checks that any scale can be assigned.
-
-        Raises:
-            ValueError: If not.
-        """
+        """Raises a `ValueError` if not every scale can be assigned."""
         if not self.has_free_scales:
             raise ValueError(
                 f"The scales of a posterior of the family '{self.family}' "

@@ -4,7 +4,7 @@ from tfp_refine.models.bayesian import to_bayesian
 from tfp_refine.models.bayesian import to_deterministic
 from tfp_refine.models.dropout import to_mc_dropout
 from tfp_refine.models.lenet5 import LeNet5
-from tfp_refine.models.lenet5_mnf import LeNet5MNF
+from tfp_refine.models.lenet5 import LeNet5MNF
 from tfp_refine.models.mlp import MLP
 from tfp_refine.models.resnet import ResNet
 from tfp_refine.models.resnet import ResNet20
