@@ -50,7 +50,7 @@ class LocalCluster(contextlib.AbstractContextManager):
                 self.start(job, index)
 
     def start(self, job, index):
-        """Starts, or starts anew, process `index` of the job "worker" or "ps"."""
+        """Starts, or starts anew, process `index` of a job."""
         self.kill(job, index)
         self._processes[job, index] = subprocess.Popen(
             [

@@ -18,6 +18,9 @@ from tfp_refine.layers import variational_weight
 from tfp_refine.math import gaussian
 from tfp_refine.math import multiplicative
 
+Seed: TypeAlias = variational_weight.Seed
+Flow: TypeAlias = flow_weights.CouplingFlow | flow_weights.PlanarFlow
+
 # Spread of the multipliers' initial means about one, in initial scales.
 _Z_SPREAD = 0.1
 # Number of draws that their mean is computed from.
@@ -115,25 +118,25 @@ class MultiplicativePosterior(posterior_family.PosteriorFamily):
                 math.log(settings.z_var_init)
             ),
         )
-        flow = flow_weights.build(
-            add_weight,
-            f"{name}_flow",
-            size,
-            settings.flow_length,
-            settings.flow_units,
-            settings.masks,
-            initializers,
-        )
-        auxiliary_flow = None
-        if settings.auxiliary_flow_length:
-            auxiliary_flow = flow_weights.build(
+
+        def build_flow(kind: str, length: int, units: int) -> Flow:
+            return flow_weights.build(
                 add_weight,
-                f"{name}_auxiliary_flow",
+                f"{name}_{kind}",
                 size,
-                settings.auxiliary_flow_length,
-                settings.auxiliary_flow_units,
+                length,
+                units,
                 settings.masks,
                 initializers,
+            )
+
+        flow = build_flow("flow", settings.flow_length, settings.flow_units)
+        auxiliary_flow = None
+        if settings.auxiliary_flow_length:
+            auxiliary_flow = build_flow(
+                "auxiliary_flow",
+                settings.auxiliary_flow_length,
+                settings.auxiliary_flow_units,
             )
         # The statistic should vary no more than the multipliers.
         spread = size**-0.5 * np.array([[1.0], *2 * [[z_scale]]])
@@ -165,10 +168,6 @@ class MultiplicativePosterior(posterior_family.PosteriorFamily):
             auxiliary_base,
             self._z_axis,
         )
-
-
-Seed: TypeAlias = variational_weight.Seed
-Flow: TypeAlias = flow_weights.CouplingFlow | flow_weights.PlanarFlow
 
 
 class Base(NamedTuple):
