@@ -1,5 +1,8 @@
 """What the bijectors of this package have in common."""
 
+from typing import Any
+from typing import ClassVar
+
 import tensorflow as tf
 import tensorflow_probability as tfp
 
@@ -24,8 +27,8 @@ class Flow(tfp.bijectors.Bijector):
             disagree.
     """
 
-    _formulas = None
-    _axes = {}
+    _formulas: Any = None
+    _axes: ClassVar[dict[str, str]] = {}
 
     def __init__(self, arguments):
         axes = self._axes

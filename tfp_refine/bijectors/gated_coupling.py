@@ -1,5 +1,7 @@
 """The gated coupling flow as a bijector."""
 
+from typing import Any
+
 from tfp_refine.bijectors import flow
 from tfp_refine.math import gated_coupling
 
@@ -57,16 +59,16 @@ class GatedCoupling(flow.Flow):
 
     def __init__(
         self,
-        mask,
-        hidden_kernel,
-        hidden_bias,
-        shift_kernel,
-        shift_bias,
-        gate_kernel,
-        gate_bias,
-        validate_args=False,
-        name="gated_coupling",
-    ):
+        mask: Any,
+        hidden_kernel: Any,
+        hidden_bias: Any,
+        shift_kernel: Any,
+        shift_bias: Any,
+        gate_kernel: Any,
+        gate_bias: Any,
+        validate_args: bool = False,
+        name: str = "gated_coupling",
+    ) -> None:
         super().__init__(dict(locals()))
 
     def _tensors(self):

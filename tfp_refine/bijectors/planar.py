@@ -1,5 +1,7 @@
 """The planar flow as a bijector."""
 
+from typing import Any
+
 from tfp_refine.bijectors import flow
 from tfp_refine.math import planar_flow
 
@@ -38,5 +40,12 @@ class Planar(flow.Flow):
     _formulas = planar_flow
     _axes = {"u": "D", "w": "D", "b": ""}
 
-    def __init__(self, u, w, b, validate_args=False, name="planar"):
+    def __init__(
+        self,
+        u: Any,
+        w: Any,
+        b: Any,
+        validate_args: bool = False,
+        name: str = "planar",
+    ) -> None:
         super().__init__(dict(locals()))

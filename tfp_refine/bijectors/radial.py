@@ -1,5 +1,7 @@
 """The radial flow as a bijector."""
 
+from typing import Any
+
 from tfp_refine.bijectors import flow
 from tfp_refine.math import radial_flow
 
@@ -39,6 +41,11 @@ class Radial(flow.Flow):
     _axes = {"x0": "D", "alpha_prime": "", "beta_prime": ""}
 
     def __init__(
-        self, x0, alpha_prime, beta_prime, validate_args=False, name="radial"
-    ):
+        self,
+        x0: Any,
+        alpha_prime: Any,
+        beta_prime: Any,
+        validate_args: bool = False,
+        name: str = "radial",
+    ) -> None:
         super().__init__(dict(locals()))

@@ -1,9 +1,13 @@
 """Random crops and flips of a batch of images, in the graph."""
 
+from typing import Any
+
 import tensorflow as tf
 
 
-def crop_and_flip(x, seed, padding=4, flip=True):
+def crop_and_flip(
+    x: Any, seed: int | None, padding: int = 4, flip: bool = True
+) -> tf.Tensor:
     """Shifts images at random and mirrors half of them.
 
     Each image is padded on its four sides, of which a window of its own size

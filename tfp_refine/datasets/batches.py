@@ -1,5 +1,8 @@
 """An endless stream of training batches that can start at any step."""
 
+from collections.abc import Callable
+from typing import Any
+
 import tensorflow as tf
 
 # Keeps the random numbers of `augment` apart from those of the shuffle, which
@@ -7,7 +10,14 @@ import tensorflow as tf
 _AUGMENT_STREAM = 1
 
 
-def training_batches(x, y, batch_size, seed, augment=None, first_step=0):
+def training_batches(
+    x: Any,
+    y: Any,
+    batch_size: int,
+    seed: int | None,
+    augment: Callable | None = None,
+    first_step: int = 0,
+) -> tf.data.Dataset:
     """Makes shuffled batches of arrays, without end.
 
     Each epoch is a permutation of its own of all examples, of which what does

@@ -30,7 +30,9 @@ def match_images(images: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     height, width, channels = _check_shape(shape)
     if images.shape[1:] == (height, width, channels):
         return images.copy()
-    matched = np.empty([len(images), height, width, channels], np.uint8)
+    matched: np.ndarray = np.empty(
+        [len(images), height, width, channels], np.uint8
+    )
     for start in range(0, len(images), _BATCH):
         x = images[start : start + _BATCH]
         if channels < x.shape[-1]:

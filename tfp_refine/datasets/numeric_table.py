@@ -25,7 +25,7 @@ def parse_table(text: str, source: str, first_line: int = 1) -> np.ndarray:
     A comma in the first row decides for commas, else white space separates.
     Blank lines are skipped. `source` and `first_line` name the place in errors.
     """
-    rows = []
+    rows: list[list[float]] = []
     delimiter = None
     for number, line in enumerate(text.splitlines(), start=first_line):
         if not line.strip():

@@ -1,5 +1,6 @@
 """Centers and scales columns, and goes back to original units."""
 
+from typing import Any
 from typing import NamedTuple
 
 import numpy as np
@@ -74,7 +75,7 @@ class Standardizer(NamedTuple):
         standardized = self._check_columns(standardized)
         return standardized * self.scale + self.loc
 
-    def inverse_log_likelihood(self, log_likelihood):
+    def inverse_log_likelihood(self, log_likelihood: Any) -> Any:
         """Brings log-densities of standardized rows to original units.
 
         A density of `x` is that of the standardized row over the volume it

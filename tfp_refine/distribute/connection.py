@@ -1,6 +1,7 @@
 """The way from a chief to its cluster."""
 
 import time
+from typing import Any
 
 import tensorflow as tf
 
@@ -8,7 +9,9 @@ from tfp_refine import _validation
 from tfp_refine.distribute import cluster_spec
 
 
-def connect(cluster=None, timeout=60.0):
+def connect(
+    cluster: Any = None, timeout: float = 60.0
+) -> tf.distribute.coordinator.ClusterCoordinator:
     """Connects this process, as the chief, to the workers of a cluster.
 
     A process connects once, to one cluster, and before it computes anything, as

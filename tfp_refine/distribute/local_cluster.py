@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from typing import Any
 
 from tfp_refine import _validation
 from tfp_refine.distribute import cluster_spec
@@ -36,7 +37,7 @@ class LocalCluster(contextlib.AbstractContextManager):
     ```
     """
 
-    def __init__(self, num_workers=2):
+    def __init__(self, num_workers: int = 2) -> None:
         num_workers = _validation.positive_integer("num_workers", num_workers)
         addresses = [f"{_HOST}:{port}" for port in _free_ports(2 + num_workers)]
         self.cluster = {
@@ -44,12 +45,12 @@ class LocalCluster(contextlib.AbstractContextManager):
             "ps": addresses[1:2],
             "worker": addresses[2:],
         }
-        self._processes = {}
+        self._processes: dict[tuple[str, int], Any] = {}
         for job in ("ps", "worker"):
             for index in range(len(self.cluster[job])):
                 self.start(job, index)
 
-    def start(self, job, index):
+    def start(self, job: str, index: int) -> None:
         """Starts, or starts anew, process `index` of a job."""
         self.kill(job, index)
         self._processes[job, index] = subprocess.Popen(
@@ -65,7 +66,7 @@ class LocalCluster(contextlib.AbstractContextManager):
             start_new_session=True,  # Ctrl-C is for this process.
         )
 
-    def kill(self, job, index):
+    def kill(self, job: str, index: int) -> None:
         """Kills process `index` of a job, as a machine that fails would."""
         process = self._processes.pop((job, index), None)
         if process is not None:
@@ -73,7 +74,7 @@ class LocalCluster(contextlib.AbstractContextManager):
             process.wait()
             process.stdin.close()
 
-    def tf_config(self, job, index):
+    def tf_config(self, job: str, index: int) -> str:
         """Returns the `TF_CONFIG` of a process, JSON."""
         return json.dumps(
             {
@@ -82,7 +83,7 @@ class LocalCluster(contextlib.AbstractContextManager):
             }
         )
 
-    def stop(self):
+    def stop(self) -> None:
         """Stops all processes."""
         for job, index in list(self._processes):
             self.kill(job, index)

@@ -130,7 +130,7 @@ def swag(
         )
         fixed = [value[number] for value in trained.fixed]
         if averages:
-            member = swag_posterior.SWAGPosterior(
+            member: Any = swag_posterior.SWAGPosterior(
                 view, loc, covariance, fixed, link
             ).set_data(objective.data[0])
         else:

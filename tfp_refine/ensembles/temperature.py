@@ -57,7 +57,7 @@ class TemperatureScaling(posteriors.Posterior):
         self,
         model: keras.Model,
         layer: keras.layers.Layer | str | None = None,
-    ):
+    ) -> None:
         super().__init__(functional.LastLayerView(model, layer))
         self.temperature = 1.0
         specs = copying.find_input_specs(model)

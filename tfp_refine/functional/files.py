@@ -11,7 +11,7 @@ import io
 import json
 import os
 import pathlib
-import tempfile
+import uuid
 import zipfile
 
 import numpy as np
@@ -36,11 +36,10 @@ def write(path, kind, description, arrays, model=None):
         "arrays": {name: _entry(value) for name, value in arrays.items()},
         "model": None if model is None else _sha256(model),
     }
-    handle, temporary = tempfile.mkstemp(
-        dir=path.parent, prefix=f".{path.name}.", suffix=".tmp"
-    )
+    # Not `mkstemp`, whose files others may not read.
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
                 archive.writestr(_MANIFEST, json.dumps(manifest))
                 for name, value in arrays.items():
@@ -55,10 +54,10 @@ def write(path, kind, description, arrays, model=None):
                     archive.writestr(_MODEL, model)
             file.flush()
             os.fsync(file.fileno())
-        pathlib.Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(temporary)
+            temporary.unlink()
         raise
 
 

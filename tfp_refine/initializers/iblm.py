@@ -137,24 +137,24 @@ class IBLM(initializer.PosteriorInitializer):
 
     def __init__(
         self,
-        mode="recommended",
+        mode: str = "recommended",
         *,
-        task=None,
-        batch_size=None,
-        output_batch_size=None,
-        pool_size=None,
-        patches_per_image=None,
-        center=None,
-        random_signs=None,
-        noise_variance=None,
-        prior_variance=None,
-        bias_prior_variance=None,
-        concentration=0.01,
-        divergence="reverse",
-        scale_precision=None,
-        seed=None,
-        verbose=True,
-    ):
+        task: str | None = None,
+        batch_size: int | None = None,
+        output_batch_size: int | None = None,
+        pool_size: int | None = None,
+        patches_per_image: int | None = None,
+        center: bool | None = None,
+        random_signs: bool | None = None,
+        noise_variance: float | str | None = None,
+        prior_variance: float | str | None = None,
+        bias_prior_variance: float | None = None,
+        concentration: float = 0.01,
+        divergence: str = "reverse",
+        scale_precision: bool | None = None,
+        seed: int | None = None,
+        verbose: int = True,
+    ) -> None:
         super().__init__(seed, verbose)
         default = _MODES[_validation.one_of("mode", mode, sorted(_MODES))]
 

@@ -28,9 +28,9 @@ class PosteriorInitializer:
     """
 
     # Which of `x` and `y` there must be.
-    needs = ()
+    needs: tuple[str, ...] = ()
 
-    def __init__(self, seed=None, verbose=True):
+    def __init__(self, seed: int | None = None, verbose: int = True) -> None:
         self.seed = None if seed is None else functional.seeds.check(seed)
         self.verbose = bool(verbose)
 

@@ -1,5 +1,7 @@
 """Initializers of posteriors by name or object."""
 
+from typing import Any
+
 from tfp_refine.initializers import data_free
 from tfp_refine.initializers import iblm
 from tfp_refine.initializers import lsuv
@@ -16,7 +18,7 @@ _BY_NAME = {
 }
 
 
-def get(identifier):
+def get(identifier: Any) -> Any:
     """Retrieves an initializer of posteriors.
 
     Args:

@@ -38,12 +38,12 @@ class LSUV(data_free.Orthogonal):
 
     def __init__(
         self,
-        batch_size=256,
-        tolerance=0.1,
-        max_iterations=10,
-        seed=None,
-        verbose=True,
-    ):
+        batch_size: int = 256,
+        tolerance: float = 0.1,
+        max_iterations: int = 10,
+        seed: int | None = None,
+        verbose: int = True,
+    ) -> None:
         super().__init__(seed, verbose)
         self.batch_size = initializer.check_batch_size("batch_size", batch_size)
         self.tolerance = _validation.positive("tolerance", tolerance)

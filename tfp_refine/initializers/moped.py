@@ -25,7 +25,7 @@ class MOPED:
         - [Krishnan et al., 2020](https://arxiv.org/abs/1906.05323)
     """
 
-    def __init__(self, delta=0.1, min_scale=1e-4):
+    def __init__(self, delta: float = 0.1, min_scale: float = 1e-4) -> None:
         self.delta = _validation.positive("delta", delta)
         self.min_scale = _validation.positive("min_scale", min_scale)
 

@@ -44,7 +44,7 @@ class Call(NamedTuple):
     """
 
     layer: layers.VariationalLayer
-    count: int
+    count: int  # type: ignore[assignment]
     num_positions: int
 
 

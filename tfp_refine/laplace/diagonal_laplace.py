@@ -1,5 +1,7 @@
 """Laplace's approximation of all layers, of small networks."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -83,19 +85,19 @@ class DiagonalLaplace(laplace.Laplace):
 
     def __init__(
         self,
-        model,
+        model: keras.Model,
         likelihood: str,
         *,
         prior_precision: float = 1.0,
         noise_scale: float = 1.0,
-        layer=None,
-    ):
+        layer: keras.layers.Layer | str | None = None,
+    ) -> None:
         view = functional.AllLayersView(model, layer)
         super().__init__(view, likelihood, prior_precision, noise_scale)
 
     def predict_proba(
         self,
-        x,
+        x: Any,
         num_samples: int = 100,
         *,
         method: str = "linearized",
@@ -124,12 +126,12 @@ class DiagonalLaplace(laplace.Laplace):
             x, num_samples, method=method, seed=seed, batch_size=batch_size
         )
 
-    def output_root(self, inputs):
+    def output_root(self, inputs: Any) -> tf.Tensor:
         """Computes roots of the outputs' covariances, as `Laplace`."""
         jacobian = self._jacobian(inputs, self.loc, self.fixed)
         return tf.cast(jacobian, tf.float64) * self.covariance.scale
 
-    def output_variance(self, inputs):
+    def output_variance(self, inputs: Any) -> tf.Tensor:
         """Computes the variances of the outputs, as `Laplace`."""
         return tf.reduce_sum(tf.square(self.output_root(inputs)), axis=-1)
 

@@ -5,6 +5,7 @@ Gaussian of the outputs `Theta phi` of a last layer. Sums over examples are for
 a noise of 1.
 """
 
+from typing import Any
 from typing import ClassVar
 from typing import NamedTuple
 
@@ -37,8 +38,8 @@ class FullHessian:
     orthogonal.
     """
 
-    _covariance: ClassVar = covariances.Full
-    _vectors: ClassVar = ("vectors",)
+    _covariance: ClassVar[Any] = covariances.Full
+    _vectors: ClassVar[tuple[str, ...]] = ("vectors",)
 
     def __init__(self, eigenvalues, *vectors):
         self.eigenvalues, self.vectors = eigenvalues, vectors

@@ -1,5 +1,8 @@
 """Laplace's approximation of the last layer."""
 
+from typing import Any
+
+import keras
 import tensorflow as tf
 
 from tfp_refine import _validation
@@ -65,26 +68,26 @@ class LastLayerLaplace(laplace.Laplace):
 
     def __init__(
         self,
-        model,
+        model: keras.Model,
         likelihood: str,
         hessian: str = "full",
         *,
         prior_precision: float = 1.0,
         noise_scale: float = 1.0,
-        layer=None,
-    ):
+        layer: keras.layers.Layer | str | None = None,
+    ) -> None:
         _validation.one_of("hessian", hessian, hessians.HESSIANS)
         view = functional.LastLayerView(model, layer)
         super().__init__(view, likelihood, prior_precision, noise_scale)
-        self._hessian_class = hessians.HESSIANS[hessian]
+        self._hessian_class: Any = hessians.HESSIANS[hessian]
 
-    def output_root(self, inputs):
+    def output_root(self, inputs: Any) -> tf.Tensor:
         """Computes roots of the outputs' covariances, as `Laplace`."""
         return self.hessian.output_root(
             tf.cast(inputs, tf.float64), self.covariance.scale
         )
 
-    def output_variance(self, inputs):
+    def output_variance(self, inputs: Any) -> tf.Tensor:
         """Computes the variances of the outputs, as `Laplace`."""
         return self.hessian.output_variance(
             tf.cast(inputs, tf.float64), self.covariance.scale

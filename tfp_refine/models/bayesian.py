@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from typing import Any
 
 import keras
 
@@ -14,7 +15,7 @@ from tfp_refine.models import cloning
 
 # By class of a deterministic layer, what each estimator makes of it: the first,
 # if it does not have what was asked for.
-_CLASSES = {
+_CLASSES: dict[Any, dict[str, Any]] = {
     keras.layers.Dense: {
         "flipout": layers_lib.DenseFlipout,
         "local_reparameterization": layers_lib.DenseLocalReparameterization,
@@ -69,7 +70,7 @@ _NORMALIZATIONS = (
     keras.layers.UnitNormalization,
 )
 _ESTIMATORS = ("flipout", "local_reparameterization", "reparameterization")
-_DETERMINISTIC = {
+_DETERMINISTIC: dict[Any, Any] = {
     bayesian: deterministic
     for deterministic, by_estimator in _CLASSES.items()
     for bayesian in by_estimator.values()
@@ -79,17 +80,17 @@ _OF_POSTERIORS = ("kl_scale", "num_train_examples", "sample")
 
 
 def to_bayesian(
-    model,
+    model: keras.Model,
     *,
-    num_train_examples,
-    estimator="flipout",
-    regularizer="gaussian_kl",
-    posterior="mean_field",
-    initializer="moped",
-    layers=None,
-    data=None,
-    seed=None,
-):
+    num_train_examples: int | None,
+    estimator: str = "flipout",
+    regularizer: Any = "gaussian_kl",
+    posterior: Any = "mean_field",
+    initializer: Any = "moped",
+    layers: Any = None,
+    data: Any = None,
+    seed: int | None = None,
+) -> keras.Model:
     """Copies a Keras model, with posteriors for its weights.
 
     Dense layers, convolutions, embeddings and recurrent layers become
@@ -212,7 +213,9 @@ def to_bayesian(
     return converted
 
 
-def to_deterministic(model, *, seed=None):
+def to_deterministic(
+    model: keras.Model, *, seed: int | None = None
+) -> keras.Model:
     """Copies a Bayesian model, without posteriors.
 
     Variational layers become those of Keras that they stand for.

@@ -13,14 +13,14 @@ from tfp_refine.models import cloning
 
 
 def to_mc_dropout(
-    model,
-    rate=0.5,
+    model: keras.Model,
+    rate: float = 0.5,
     *,
-    num_train_examples,
-    prior_scale=1.0,
-    learn_rate=False,
-    seed=None,
-):
+    num_train_examples: int | None,
+    prior_scale: float = 1.0,
+    learn_rate: bool = False,
+    seed: int | None = None,
+) -> keras.Model:
     """Copies a model, with dropout that also acts in predictions.
 
     The copy has `layers.MCDropout` after each Dense layer and convolution but

@@ -1,5 +1,9 @@
 """LeNet-5 with variational layers."""
 
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 
 from tfp_refine import _validation
@@ -8,18 +12,18 @@ from tfp_refine.models import layer_maker
 
 
 def LeNet5(  # Named as a class, as models are in keras.applications.
-    input_shape,
-    num_classes=10,
+    input_shape: Sequence[int],
+    num_classes: int = 10,
     *,
-    widths=(6, 16, 120, 84),
-    padding="same",
-    activation="relu",
-    conv_layer=layers.Conv2DFlipout,
-    dense_layer=layers.DenseLocalReparameterization,
-    seed=None,
-    name="lenet5",
-    **layer_arguments,
-):
+    widths: Sequence[int] = (6, 16, 120, 84),
+    padding: str = "same",
+    activation: Any = "relu",
+    conv_layer: Callable = layers.Conv2DFlipout,
+    dense_layer: Callable = layers.DenseLocalReparameterization,
+    seed: int | None = None,
+    name: str | None = "lenet5",
+    **layer_arguments: Any,
+) -> keras.Model:
     """Builds LeNet-5, with a posterior for every weight and bias.
 
     5x5 convolutions, of which the first two are followed by max pooling, then
@@ -110,15 +114,15 @@ def LeNet5(  # Named as a class, as models are in keras.applications.
 
 
 def LeNet5MNF(  # Named as a class, as models are in keras.applications.
-    input_shape,
-    num_classes=10,
+    input_shape: Sequence[int],
+    num_classes: int = 10,
     *,
-    widths=(20, 50, 500),
-    padding="valid",
-    max_std=0.5,
-    name="lenet5_mnf",
-    **arguments,
-):
+    widths: Sequence[int] = (20, 50, 500),
+    padding: str = "valid",
+    max_std: float | None = 0.5,
+    name: str | None = "lenet5_mnf",
+    **arguments: Any,
+) -> keras.Model:
     """Builds LeNet-5 with a multiplicative normalizing flow in each layer.
 
     With the defaults it is that of Louizos and Welling (2017) for MNIST; for

@@ -1,5 +1,9 @@
 """Multilayer perceptrons with variational layers."""
 
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 
 from tfp_refine import _validation
@@ -8,17 +12,17 @@ from tfp_refine.models import layer_maker
 
 
 def MLP(  # Named as a class, as models are in keras.applications.
-    input_shape,
-    outputs=1,
+    input_shape: Sequence[int],
+    outputs: int = 1,
     *,
-    hidden=(50,),
-    activation="relu",
-    layer=layers.DenseLocalReparameterization,
-    noise_scale=None,
-    seed=None,
-    name="mlp",
-    **layer_arguments,
-):
+    hidden: Sequence[int] = (50,),
+    activation: Any = "relu",
+    layer: Callable = layers.DenseLocalReparameterization,
+    noise_scale: Any = None,
+    seed: int | None = None,
+    name: str | None = "mlp",
+    **layer_arguments: Any,
+) -> keras.Model:
     """Builds a multilayer perceptron whose dense layers are variational.
 
     Args:

@@ -1,5 +1,9 @@
 """Residual networks with variational layers."""
 
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 
 from tfp_refine import _validation
@@ -10,20 +14,20 @@ VARIATIONAL = ("none", "hybrid", "full")
 
 
 def ResNet(  # Named as a class, as models are in keras.applications.
-    input_shape,
-    num_classes=10,
+    input_shape: Sequence[int],
+    num_classes: int = 10,
     *,
-    depth=20,
-    variational="hybrid",
-    batch_norm=False,
-    activation=None,
-    conv_layer=layers.Conv2DFlipout,
-    dense_layer=layers.DenseLocalReparameterization,
-    l2=1e-4,
-    seed=None,
-    name=None,
-    **layer_arguments,
-):
+    depth: int = 20,
+    variational: Any = "hybrid",
+    batch_norm: bool = False,
+    activation: Any = None,
+    conv_layer: Callable = layers.Conv2DFlipout,
+    dense_layer: Callable = layers.DenseLocalReparameterization,
+    l2: float = 1e-4,
+    seed: int | None = None,
+    name: str | None = None,
+    **layer_arguments: Any,
+) -> keras.Model:
     """Builds a residual network for small images (He et al., 2015, sec. 4.2).
 
     A 3x3 convolution of 16 filters, three stacks of `(depth - 2) / 6` blocks
@@ -122,7 +126,9 @@ def ResNet(  # Named as a class, as models are in keras.applications.
     return keras.Model(inputs, outputs, name=name or f"resnet{depth}")
 
 
-def ResNet20(input_shape, num_classes=10, **arguments):
+def ResNet20(
+    input_shape: Sequence[int], num_classes: int = 10, **arguments: Any
+) -> keras.Model:
     """Builds a `ResNet` of depth 20; the arguments are the same."""
     return ResNet(input_shape, num_classes, depth=20, **arguments)
 

@@ -1,11 +1,16 @@
 """How metrics on test data change during training, over several runs."""
 
+from typing import Any
+
+import matplotlib.figure
 import numpy as np
 
 from tfp_refine.plotting import grid
 
 
-def convergence(curves, labels, log_steps=True):
+def convergence(
+    curves: Any, labels: Any, log_steps: Any = True
+) -> matplotlib.figure.Figure:
     """Plots metrics against training steps, a panel each.
 
     Lines are medians over the runs, bands go from the lowest to the highest.

@@ -1,5 +1,8 @@
 """Metrics of predictors against one number, a line each."""
 
+from typing import Any
+
+import matplotlib.figure
 import numpy as np
 from matplotlib import figure as figure_lib
 
@@ -19,7 +22,9 @@ _SHIFT_LABELS = {
 }
 
 
-def attack_curves(curves, x_label="strength of the perturbation"):
+def attack_curves(
+    curves: Any, x_label: Any = "strength of the perturbation"
+) -> matplotlib.figure.Figure:
     """Plots accuracy and mean entropy against the strength of an attack.
 
     A predictor that knows what it does not know becomes unsure as it becomes
@@ -57,7 +62,7 @@ def attack_curves(curves, x_label="strength of the perturbation"):
     return figure
 
 
-def depth_sweep(curves, y_label):
+def depth_sweep(curves: Any, y_label: Any) -> matplotlib.figure.Figure:
     """Plots a metric against the number of hidden layers.
 
     Args:
@@ -99,7 +104,9 @@ def depth_sweep(curves, y_label):
     return figure
 
 
-def flow_length(curves, references=None):
+def flow_length(
+    curves: Any, references: Any = None
+) -> matplotlib.figure.Figure:
     """Plots metrics against the number of flows, a panel for each metric.
 
     Args:
@@ -138,7 +145,7 @@ def flow_length(curves, references=None):
     return figure
 
 
-def memorization(curves, chance):
+def memorization(curves: Any, chance: Any) -> matplotlib.figure.Figure:
     """Plots accuracies on random labels: on training and on test images.
 
     Nothing is to be learned: a training accuracy above chance is memory.
@@ -178,7 +185,7 @@ def memorization(curves, chance):
     return figure
 
 
-def pruning_curve(curves):
+def pruning_curve(curves: Any) -> matplotlib.figure.Figure:
     """Plots the test likelihood as more and more units are removed.
 
     Args:
@@ -217,7 +224,7 @@ def pruning_curve(curves):
     return figure
 
 
-def shift_curves(curves):
+def shift_curves(curves: Any) -> matplotlib.figure.Figure:
     """Plots metrics against the strength of each shift.
 
     A column for each shift, a row for each metric.

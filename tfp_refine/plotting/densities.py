@@ -1,10 +1,13 @@
 """Densities of one weight, side by side."""
 
+from typing import Any
+
+import matplotlib.figure
 import numpy as np
 from matplotlib import figure as figure_lib
 
 
-def densities(grid, curves):
+def densities(grid: Any, curves: Any) -> matplotlib.figure.Figure:
     """Plots densities of one weight (Havasi et al., Fig. 3).
 
     Args:

@@ -1,11 +1,14 @@
 """How the bound rises over the auxiliary variables of a refinement."""
 
+from typing import Any
+
+import matplotlib.figure
 import numpy as np
 
 from tfp_refine.plotting import grid
 
 
-def elbo_staircase(staircase):
+def elbo_staircase(staircase: Any) -> matplotlib.figure.Figure:
     """Plots the bound against optimization steps (Havasi et al., Fig. 2).
 
     Args:

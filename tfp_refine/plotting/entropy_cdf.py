@@ -1,11 +1,14 @@
 """How often predictors are sure of what they have never seen."""
 
+from typing import Any
+
+import matplotlib.figure
 import numpy as np
 
 from tfp_refine.plotting import grid
 
 
-def entropy_cdf(entropies):
+def entropy_cdf(entropies: Any) -> matplotlib.figure.Figure:
     """Plots cumulative distributions of predictive entropies.
 
     A panel for each data set. On data of unseen classes a good predictor's

@@ -1,10 +1,15 @@
 """How sure predictors are of data they know, and of data they do not."""
 
+from typing import Any
+
+import matplotlib.figure
 import numpy as np
 from matplotlib import figure as figure_lib
 
 
-def entropy_histogram(entropies, num_bins=30):
+def entropy_histogram(
+    entropies: Any, num_bins: Any = 30
+) -> matplotlib.figure.Figure:
     """Plots histograms of predictive entropies, a panel for each predictor.
 
     A good predictor has the filled histogram on the left, and the others on

@@ -1,12 +1,17 @@
 """How well the predictions of a Gaussian logit are integrated."""
 
+from typing import Any
+
+import matplotlib.figure
 import numpy as np
 from matplotlib import colors
 
 from tfp_refine.plotting import grid
 
 
-def integration_errors(means, scales, probit, mc, num_samples=20):
+def integration_errors(
+    means: Any, scales: Any, probit: Any, mc: Any, num_samples: int = 20
+) -> matplotlib.figure.Figure:
     """Plots the errors of the probit and of Monte Carlo, for two classes.
 
     Two maps over the mean and the standard deviation of the logit, and the

@@ -1,14 +1,18 @@
 """How metrics change during training."""
 
 import math
+from typing import Any
 
+import matplotlib.figure
 import numpy as np
 from matplotlib import figure as figure_lib
 
 _MAX_COLUMNS = 3
 
 
-def learning_curves(history, x_label="epoch"):
+def learning_curves(
+    history: dict[str, np.ndarray] | None, x_label: Any = "epoch"
+) -> matplotlib.figure.Figure:
     """Plots the history of a fit, one panel for each metric.
 
     Args:

@@ -1,5 +1,8 @@
 """Posteriors of two weights, beside the true one."""
 
+from typing import Any
+
+import matplotlib.figure
 import numpy as np
 from scipy import stats
 
@@ -9,7 +12,9 @@ _LEVELS = (0.99, 0.9, 0.5)  # mass inside the lines
 _MAX_COLUMNS = 4
 
 
-def posterior_contours(first, second, log_density, samples):
+def posterior_contours(
+    first: Any, second: Any, log_density: Any, samples: Any
+) -> matplotlib.figure.Figure:
     """Plots samples' densities, with the true contours over them.
 
     A panel for each posterior. Lines hold 50, 90 and 99% of the true mass.

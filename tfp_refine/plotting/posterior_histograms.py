@@ -1,5 +1,8 @@
 """Histograms of what posteriors of weights are like."""
 
+from typing import Any
+
+import matplotlib.figure
 import numpy as np
 from matplotlib import figure as figure_lib
 
@@ -7,7 +10,7 @@ _NUM_BINS = 40
 _QUANTITIES = {"loc": "posterior mean", "scale": "log10 standard deviation"}
 
 
-def posterior_histograms(weights):
+def posterior_histograms(weights: Any) -> matplotlib.figure.Figure:
     """Plots histograms of the posteriors' means and scales, a row a tensor.
 
     Weights that the data say nothing about are where the prior has them.

@@ -1,10 +1,15 @@
 """Where the posterior of a layer's weights lies."""
 
+from typing import Any
+
+import matplotlib.figure
 import numpy as np
 from matplotlib import figure as figure_lib
 
 
-def posterior_scatter(layers, prior_variances=None):
+def posterior_scatter(
+    layers: Any, prior_variances: Any = None
+) -> matplotlib.figure.Figure:
     """Plots log variances against means of the weights, a panel for each layer.
 
     Weights that the data do not need gather at mean zero and at the variance

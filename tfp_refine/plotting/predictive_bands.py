@@ -1,11 +1,20 @@
 """Predictions of a function of one variable, with their uncertainty."""
 
+from typing import Any
+
+import matplotlib.figure
 import numpy as np
 
 from tfp_refine.plotting import grid
 
 
-def predictive_bands(x, predictors, data=None, truth=None, num_scales=3):
+def predictive_bands(
+    x: Any,
+    predictors: Any,
+    data: Any = None,
+    truth: Any = None,
+    num_scales: Any = 3,
+) -> matplotlib.figure.Figure:
     """Plots means with bands of some standard deviations, a panel each.
 
     Args:

@@ -1,11 +1,14 @@
 """Scores of many predictors, one below the other."""
 
+from typing import Any
+
+import matplotlib.figure
 import numpy as np
 
 from tfp_refine.plotting import grid
 
 
-def ranking(scores, label):
+def ranking(scores: Any, label: Any) -> matplotlib.figure.Figure:
     """Plots scores as points, the lowest at the top.
 
     Lines are standard deviations over the runs; small points are single runs.

@@ -1,5 +1,8 @@
 """Accuracy against confidence."""
 
+from typing import Any
+
+import matplotlib.figure
 import numpy as np
 from matplotlib import figure as figure_lib
 
@@ -8,7 +11,7 @@ _MARKERS = "osD^vPX"
 _LONG = 16
 
 
-def reliability_diagram(bins):
+def reliability_diagram(bins: Any) -> matplotlib.figure.Figure:
     """Plots accuracy against confidence (Guo et al., 2017, Fig. 1).
 
     A bar at a point is the 95% Wilson interval of its accuracy. Below stands

@@ -1,5 +1,8 @@
 """What draws say of one image while it turns."""
 
+from typing import Any
+
+import matplotlib.figure
 import numpy as np
 from matplotlib import figure as figure_lib
 
@@ -7,7 +10,13 @@ _CELL = 0.72  # Inches, the width of an image.
 _SPREAD = 0.62  # Of an image's width, what the dots of an angle fill.
 
 
-def rotated_digit(images, angles, predictors, class_names=None, min_prob=0.1):
+def rotated_digit(
+    images: Any,
+    angles: Any,
+    predictors: Any,
+    class_names: Any = None,
+    min_prob: Any = 0.1,
+) -> matplotlib.figure.Figure:
     """Plots class probabilities of draws at each angle of a rotated image.
 
     In the spirit of Louizos and Welling (2017), Fig. 1. The turned images

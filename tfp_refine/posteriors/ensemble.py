@@ -1,6 +1,7 @@
 """Posteriors that are mixtures of members, with equal weights."""
 
 import warnings
+from typing import Any
 
 import keras
 import numpy as np
@@ -37,15 +38,15 @@ class EnsemblePosterior(protocol.Posterior):
 
     def __init__(
         self,
-        view,
-        params,
-        fixed,
-        link=None,
-        history=None,
-        diagnostics=None,
-        stacked=True,
-        input_specs=None,
-    ):
+        view: functional.WeightView,
+        params: Any,
+        fixed: Any,
+        link: functional.objective.Link | None = None,
+        history: dict[str, np.ndarray] | None = None,
+        diagnostics: dict[str, float] | None = None,
+        stacked: bool = True,
+        input_specs: Any = None,
+    ) -> None:
         super().__init__(view, link, history, diagnostics)
         self.params = np.asarray(params)
         self.fixed = fixed
@@ -127,7 +128,12 @@ class MixturePosterior(protocol.Posterior):
         members: Tuple of them.
     """
 
-    def __init__(self, members, history=None, diagnostics=None):
+    def __init__(
+        self,
+        members: Any,
+        history: dict[str, np.ndarray] | None = None,
+        diagnostics: dict[str, float] | None = None,
+    ) -> None:
         first = members[0]
         super().__init__(first.view, first.link, history, diagnostics)
         self.members = tuple(members)

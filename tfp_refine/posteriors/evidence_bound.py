@@ -1,5 +1,7 @@
 """The bound on the evidence, of posteriors that know likelihood and prior."""
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
@@ -29,7 +31,15 @@ class EvidenceBound:
             `[N, ...]`; `None` likewise.
     """
 
-    inputs = targets = None
+    inputs: Any = None
+    targets: Any = None
+    # What the family has.
+    view: Any
+    fixed: Any
+    bijector: Any
+    likelihood: Any
+    prior_precision: Any
+    _check_ready: Any
 
     def set_data(self, x, y=None, *, batch_size: int = 256):
         """Gives training data again to a posterior that was loaded.

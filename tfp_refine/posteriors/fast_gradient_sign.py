@@ -1,5 +1,7 @@
 """Adversarial perturbations by the fast gradient sign method."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -9,15 +11,15 @@ from tfp_refine import functional
 
 
 def fast_gradient_sign(
-    model,
-    x,
-    y,
-    num_samples=10,
-    seed=None,
+    model: keras.Model,
+    x: Any,
+    y: Any,
+    num_samples: int = 10,
+    seed: int | None = None,
     *,
-    loss=None,
-    batch_size=256,
-):
+    loss: Any = None,
+    batch_size: int = 256,
+) -> np.ndarray:
     """Computes the sign of the input gradient, for attacks (FGSM).
 
     The perturbed inputs are `x + epsilon * sign`. The gradient is that of the

@@ -1,6 +1,7 @@
 """Posteriors made of standard normal draws by a chain of bijectors."""
 
 import copy
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -40,15 +41,15 @@ class FlowPosterior(evidence_bound.EvidenceBound, protocol.Posterior):
 
     def __init__(
         self,
-        view,
-        bijector,
-        fixed,
-        likelihood,
-        prior_precision,
-        link=None,
-        history=None,
-        diagnostics=None,
-    ):
+        view: functional.WeightView,
+        bijector: Any,
+        fixed: Any,
+        likelihood: Any,
+        prior_precision: Any,
+        link: functional.objective.Link | None = None,
+        history: dict[str, np.ndarray] | None = None,
+        diagnostics: dict[str, float] | None = None,
+    ) -> None:
         super().__init__(view, link, history, diagnostics)
         self.bijector, self.fixed = bijector, fixed
         self.likelihood, self.prior_precision = likelihood, prior_precision

@@ -1,8 +1,11 @@
 """Gaussian posteriors of a vector of weights."""
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine import functional
 from tfp_refine.functional import files
 from tfp_refine.posteriors import covariances
 from tfp_refine.posteriors import protocol
@@ -29,14 +32,14 @@ class GaussianPosterior(protocol.Posterior):
 
     def __init__(
         self,
-        view,
-        loc,
-        covariance,
-        fixed,
-        link=None,
-        history=None,
-        diagnostics=None,
-    ):
+        view: functional.WeightView,
+        loc: Any,
+        covariance: Any,
+        fixed: Any,
+        link: functional.objective.Link | None = None,
+        history: dict[str, np.ndarray] | None = None,
+        diagnostics: dict[str, float] | None = None,
+    ) -> None:
         super().__init__(view, link, history, diagnostics)
         self.loc, self.covariance, self.fixed = loc, covariance, fixed
 
@@ -45,7 +48,7 @@ class GaussianPosterior(protocol.Posterior):
         """Standard deviation of each weight, `[P]`."""
         return np.sqrt(self.covariance.variances())
 
-    def transform(self, z):
+    def transform(self, z: Any) -> tf.Tensor:
         """Makes weights of standard normal draws.
 
         Args:

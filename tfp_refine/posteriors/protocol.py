@@ -62,8 +62,14 @@ class Posterior(abc.ABC):
     # Closed forms of `predict_proba` besides "mc".
     _methods: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, view, link=None, history=None, diagnostics=None):
-        self.view = view
+    def __init__(
+        self,
+        view: functional.WeightView,
+        link: functional.objective.Link | None = None,
+        history: dict[str, np.ndarray] | None = None,
+        diagnostics: dict[str, float] | None = None,
+    ) -> None:
+        self.view: Any = view
         self.link = link
         self.history = history if history is not None else {}
         self.diagnostics = diagnostics if diagnostics is not None else {}

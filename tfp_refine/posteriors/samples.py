@@ -1,7 +1,10 @@
 """Posteriors that are known by samples."""
 
+from typing import Any
+
 import numpy as np
 
+from tfp_refine import functional
 from tfp_refine.functional import files
 from tfp_refine.posteriors import protocol
 
@@ -29,14 +32,14 @@ class SamplePosterior(protocol.Posterior):
 
     def __init__(
         self,
-        view,
-        samples,
-        fixed,
-        link=None,
-        history=None,
-        diagnostics=None,
-        stacked=False,
-    ):
+        view: functional.WeightView,
+        samples: Any,
+        fixed: Any,
+        link: functional.objective.Link | None = None,
+        history: dict[str, np.ndarray] | None = None,
+        diagnostics: dict[str, float] | None = None,
+        stacked: bool = False,
+    ) -> None:
         super().__init__(view, link, history, diagnostics)
         self.samples = np.asarray(samples)
         self.fixed = fixed

@@ -1,6 +1,7 @@
 """The posterior of a model with variational layers."""
 
 import weakref
+from typing import Any
 
 import keras
 import numpy as np
@@ -11,7 +12,7 @@ from tfp_refine.functional import objective
 from tfp_refine.posteriors import protocol
 
 # Views, with their compiled programs, for as long as the model lives.
-_VIEWS = weakref.WeakKeyDictionary()
+_VIEWS: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 class VariationalPosterior(protocol.Posterior):
@@ -33,7 +34,12 @@ class VariationalPosterior(protocol.Posterior):
         link: `Link` of the outputs, or `None`.
     """
 
-    def __init__(self, model, view, link=None):
+    def __init__(
+        self,
+        model: keras.Model,
+        view: functional.WeightView,
+        link: functional.objective.Link | None = None,
+    ) -> None:
         super().__init__(view, link)
         self._model = model
 
@@ -76,7 +82,7 @@ class VariationalPosterior(protocol.Posterior):
 
 
 def posterior(
-    model: keras.Model, *, loss=None, sample: bool = True
+    model: keras.Model, *, loss: Any = None, sample: bool = True
 ) -> protocol.Posterior:
     """Returns the posterior of a model with variational layers.
 

@@ -90,16 +90,34 @@ class RefinementCallback(keras.callbacks.Callback):
         checkpoint_dir: str | os.PathLike | None = None,
         seed: int | None = None,
         verbose: int = 1,
-    ):
-        self._settings, self._execution = settings_lib.from_arguments(locals())
+    ) -> None:
         super().__init__()
+        self._settings = settings_lib.Settings(
+            num_members=num_members,
+            members=members,
+            variance_ratios=variance_ratios,
+            steps=steps,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            learning_rate_decay=learning_rate_decay,
+            keep_better=keep_better,
+            num_eval_samples=num_eval_samples,
+            max_eval_examples=max_eval_examples,
+            refine_deterministic=refine_deterministic,
+            seed=resumable.check_seed(seed, checkpoint_dir),
+        )
+        self._execution = settings_lib.Execution(
+            mapping=mapping,
+            members_per_batch=members_per_batch,
+            coordinator=coordinator,
+        )
         self._data, self._loss = (x, y), loss
         self._checkpoint_dir, self._verbose = checkpoint_dir, verbose
         self._checked = False
-        self.ensemble = None
+        self.ensemble: Any = None
         self.history = None
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Any = None):
         functional.data.examples(*self._data)
         if self._checkpoint_dir is not None:
             resumable.check_folder(self._checkpoint_dir)
@@ -107,12 +125,12 @@ class RefinementCallback(keras.callbacks.Callback):
         if self.model.built:
             self._check()
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: Any, logs: Any = None):
         # `fit` builds some models at their first batch only.
         if not self._checked:
             self._check()
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: Any = None):
         self.ensemble = refine_lib.run(
             self.model,
             *self._data,

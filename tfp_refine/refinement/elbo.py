@@ -1,5 +1,7 @@
 """The variational bound of a model, on all of its training data."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -11,15 +13,15 @@ from tfp_refine.refinement import objective as objective_lib
 
 
 def elbo(
-    model,
-    x,
-    y=None,
+    model: keras.Model,
+    x: Any,
+    y: Any = None,
     *,
-    loss=None,
-    num_samples=10,
-    marginal_prior=False,
-    seed=None,
-):
+    loss: Any = None,
+    num_samples: int = 10,
+    marginal_prior: Any = False,
+    seed: int | None = None,
+) -> float:
     """Estimates the evidence lower bound (ELBO) of a model.
 
     `E_q[log p(y | x, w)] - KL(q || p)`, summed over the training set. The

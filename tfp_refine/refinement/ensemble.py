@@ -1,7 +1,10 @@
 """The refined posterior: an ensemble of Gaussian posteriors."""
 
+from typing import Any
+
 import numpy as np
 
+from tfp_refine import functional
 from tfp_refine import posteriors
 from tfp_refine.functional import copying
 from tfp_refine.functional import files
@@ -43,15 +46,15 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
 
     def __init__(
         self,
-        view,
-        params,
-        prior_loc,
-        prior_scale,
-        fixed,
-        link=None,
-        history=None,
-        input_specs=None,
-    ):
+        view: functional.WeightView,
+        params: Any,
+        prior_loc: Any,
+        prior_scale: Any,
+        fixed: Any,
+        link: functional.objective.Link | None = None,
+        history: dict[str, np.ndarray] | None = None,
+        input_specs: Any = None,
+    ) -> None:
         super().__init__(
             view,
             params,

@@ -3,11 +3,11 @@
 import dataclasses
 import math
 import numbers
+from collections.abc import Sequence
 from typing import Any
 
 from tfp_refine import _validation
 from tfp_refine.functional import executor
-from tfp_refine.functional import resumable
 from tfp_refine.functional import update_rules
 from tfp_refine.math import variance_schedule
 
@@ -19,8 +19,8 @@ class Settings:
     """All arguments of `refine` that decide its result, checked."""
 
     num_members: int
-    members: tuple[int, ...] | None
-    variance_ratios: tuple[float, ...]
+    members: Sequence[int] | None
+    variance_ratios: Sequence[float]
     steps: int
     batch_size: int
     learning_rate: float
@@ -103,20 +103,6 @@ class Execution:
         if self.coordinator is not None:
             workers = executor.count_workers(self.coordinator)
         return -(-num_members // workers)
-
-
-def from_arguments(arguments):
-    """Returns `Settings` and `Execution`, given all arguments of `refine`."""
-    seed = resumable.check_seed(arguments["seed"], arguments["checkpoint_dir"])
-    return tuple(
-        kind(
-            **{
-                field.name: (arguments | {"seed": seed})[field.name]
-                for field in dataclasses.fields(kind)
-            }
-        )
-        for kind in (Settings, Execution)
-    )
 
 
 def _check_members(num_members, members):

@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -25,7 +26,7 @@ _PARTS = ("view", "likelihood", "prior_precision", "transform", "check_data")
 
 
 def nuts_last_layer(
-    laplace: posteriors.Posterior,
+    laplace: Any,
     *,
     prior_precision: float | None = None,
     num_chains: int = 4,
@@ -89,7 +90,7 @@ def nuts_last_layer(
 
 
 def nuts(
-    laplace: posteriors.Posterior,
+    laplace: Any,
     *,
     prior_precision: float | None = None,
     num_chains: int = 4,
