@@ -298,6 +298,7 @@ def test_each_parameter_may_have_batches(cls, name, rng):
             )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", CLASSES)
 def test_a_compiled_function_gives_the_same(cls, rng):
     variables = as_variables(draw(cls, rng))

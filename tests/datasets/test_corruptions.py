@@ -47,6 +47,7 @@ def test_names_are_sorted_and_without_those_that_do_not_work():
     assert set(RANDOM) < set(CORRUPTIONS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("corruption", CORRUPTIONS)
 def test_severity_takes_images_away_from_the_original(corruption, channels):

@@ -46,6 +46,7 @@ def finished(tmp_path_factory):
     return directory, process.stdout
 
 
+@pytest.mark.slow
 def test_each_system_has_its_metrics_and_costs(finished):
     directory, _ = finished
     found = experiment_command.results(directory)
@@ -133,6 +134,7 @@ def test_nothing_is_made_anew_and_systems_are_added(finished):
     assert "MAP (2 of 3 seeds)" in process.stdout
 
 
+@pytest.mark.slow
 def test_flags_of_a_system_make_only_that_one_anew(finished):
     directory, _ = finished
     before = set(directory.glob("seed_0/*"))
@@ -144,6 +146,7 @@ def test_flags_of_a_system_make_only_that_one_anew(finished):
     assert "±" not in process.stdout
 
 
+@pytest.mark.slow
 def test_other_data_or_training_needs_another_folder(finished):
     directory, _ = finished
     flags = ("--train_steps=41", "--seed=1", "--dataset=energy")
@@ -172,6 +175,7 @@ def test_a_killed_run_ends_as_one_that_was_not(finished, tmp_path):
     assert results["vi"][0]["fit_seconds"] > 0.0
 
 
+@pytest.mark.slow
 def test_a_failure_does_not_lose_the_others(tmp_path):
     process = COMMAND.run(
         *yacht(
@@ -189,6 +193,7 @@ def test_a_failure_does_not_lose_the_others(tmp_path):
     assert "was not finite at step" in failures["swag"]["0"]
 
 
+@pytest.mark.slow
 def test_where_all_fail_each_repetition_is_tried_and_all_is_told(tmp_path):
     process = COMMAND.run(
         *yacht(

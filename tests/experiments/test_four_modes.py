@@ -35,6 +35,7 @@ def test_loss_is_the_likelihood():
     )
 
 
+@pytest.mark.slow
 def test_bounds_are_in_order():
     ensemble = refinement.refine(
         four_modes.mean_field_model(),

@@ -317,6 +317,7 @@ def test_an_evaluation_can_be_added_without_another_training(
     assert before["refined_vi"]["elbo"] == after["refined_vi"]["elbo"]
 
 
+@pytest.mark.slow
 def test_another_set_is_told_apart(experiment, tmp_path, monkeypatch, capsys):
     digits = datasets.load_images("digits")
     rng = np.random.default_rng(0)
@@ -341,6 +342,7 @@ def test_another_set_is_told_apart(experiment, tmp_path, monkeypatch, capsys):
     assert "noise as out of distribution" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_early_stopping_watches_the_likelihood(experiment, tmp_path):
     experiment(
         *QUICK, "--method=map", "--validation_fraction=0.1",

@@ -206,6 +206,7 @@ class _ManyDraws(keras.layers.Layer):
         return inputs * keras.ops.stack(draws)
 
 
+@pytest.mark.slow
 def test_calls_share_no_draw_however_many_each_makes():
     model = keras.Sequential([keras.Input((1,)), _ManyDraws()])
     view = functional.WeightView(model, "none")

@@ -33,6 +33,7 @@ def test_no_flow_leaves_the_bound_of_laplace(toy):
     assert len(same.bijector.bijectors) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flow", ["radial", "planar"])
 def test_refinement_comes_three_times_closer(toy, flow):
     posterior, grid = toy

@@ -237,6 +237,7 @@ def test_means_are_the_same_at_every_call():
 # Training.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inputs", [1, 3])
 def test_it_learns_and_is_traced_once(inputs, monkeypatch):
     layer = layers.DenseMNF(

@@ -2,6 +2,7 @@ import functools
 
 import keras
 import numpy as np
+import pytest
 
 from tests.support import dense_draws
 from tests.support import layer_contract
@@ -24,6 +25,7 @@ def test_it_keeps_the_contract_of_the_layers():
     layer_contract.check_layer(make, (7,), keras.layers.Dense)
 
 
+@pytest.mark.slow
 def test_a_learned_prior_keeps_the_contract_too():
     learned = functools.partial(
         make,

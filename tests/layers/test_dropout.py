@@ -162,6 +162,7 @@ def test_mixed_precision_computes_in_half(make):
     assert np.all(np.isfinite(outputs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "falls"), [(0.01, True), (30.0, False)])
 def test_the_rate_follows_the_data(rng, noise, falls):
     # A prior of the size of the weights, and data that are worth much or not.

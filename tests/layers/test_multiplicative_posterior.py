@@ -166,6 +166,7 @@ def test_single_draws_may_be_negative():
     assert np.min(layer_case.values([kernel_of(layer).kl()])) != 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("masks", ["random", "alternating"])
 def test_what_multipliers_cost_is_not_negative_on_average(masks):
     layer = make(masks=masks)
@@ -205,6 +206,7 @@ def single_weight():
     return layer
 
 
+@pytest.mark.slow
 def test_the_average_is_the_bound_of_the_exact_divergence():
     layer = single_weight()
     bound = multiplicative_bound.Bound(layer, 2.0)

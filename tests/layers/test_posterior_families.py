@@ -242,6 +242,7 @@ def test_the_kl_of_frozen_means_hangs_on_another_variable(family):
     assert len(layer.losses) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "make_layer"),
     [

@@ -243,6 +243,7 @@ def test_variables_are_back_after_each_call_even_a_failed_one(
     assert len(layer.trainable_weights) == 2 * len(before)
 
 
+@pytest.mark.slow
 @every
 def test_models_are_trained_and_saved(kind, twin, tmp_path):
     x = inputs_of(kind, size=20)

@@ -243,6 +243,7 @@ def test_causal_outputs_see_the_past_only(
     np.testing.assert_array_equal(changes, np.arange(0, 8, strides) >= 5)
 
 
+@pytest.mark.slow
 @conv_layers.every_layout
 def test_images_of_any_size_pass_through_one_model(
     make_layer, data_format, rng

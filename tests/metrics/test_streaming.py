@@ -103,6 +103,7 @@ def test_sure_logits_do_not_overflow():
     assert float(metric.result()) == 1e4
 
 
+@pytest.mark.slow
 @parametrize
 def test_models_compute_and_keep_it(kind, function, tmp_path, logits, labels):
     model = keras.Sequential([keras.Input((C,)), keras.layers.Dense(C)])

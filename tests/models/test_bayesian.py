@@ -146,6 +146,7 @@ def test_a_draw_is_a_deterministic_model_of_its_own():
     assert np.abs(np.array(first) - np.array(model(x))).max() > 1e-4
 
 
+@pytest.mark.slow
 def test_draws_have_the_moments_of_the_posterior():
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
     model.layers[0].kernel.assign(np.arange(1.0, 7.0).reshape(2, 3))

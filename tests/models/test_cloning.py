@@ -75,6 +75,7 @@ def test_at_the_means_conversions_are_the_model(
         np.testing.assert_array_equal(loaded(x), model(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["normalization", "lookup"])
 def test_a_member_of_an_ensemble_has_all_of_the_model(name, rng):
     model, x = MODELS[name](rng)

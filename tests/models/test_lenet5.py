@@ -271,6 +271,7 @@ def test_it_is_the_same_where_keras_puts_channels_first(rng):
     np.testing.assert_array_equal(*outputs)
 
 
+@pytest.mark.slow
 def test_it_learns_which_half_is_bright(rng):
     y = rng.integers(2, size=256)
     x = 0.1 * images(rng, (8, 8, 1), 256)

@@ -21,6 +21,20 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:The chains have not mixed", "ignore:.* transitions diverged"
 )
 all_methods = pytest.mark.parametrize("name", posterior_cases.CLASSIFIERS)
+# Other kinds of models: a few methods in the quick tests, all in the slow ones.
+_QUICK = ("variational", "laplace_full", "deep_ensemble", "nuts")
+
+
+def some_quick(names):
+    return pytest.mark.parametrize(
+        "name",
+        [
+            name
+            if name in _QUICK
+            else pytest.param(name, marks=pytest.mark.slow)
+            for name in names
+        ],
+    )
 
 
 def make(name, *args, **kwargs):
@@ -102,7 +116,7 @@ def test_probabilities_are_averages_over_the_draws(name):
     assert probs.flags.writeable
 
 
-@all_methods
+@some_quick(posterior_cases.CLASSIFIERS)
 def test_models_that_return_probabilities_are_not_squashed_again(name):
     posterior = make(name, probabilities=True)
     draws = posterior.predict(X, SAMPLES, seed=1)
@@ -114,7 +128,7 @@ def test_models_that_return_probabilities_are_not_squashed_again(name):
     )
 
 
-@all_methods
+@some_quick(posterior_cases.CLASSIFIERS)
 @pytest.mark.parametrize("probabilities", [False, True])
 def test_a_single_output_is_about_the_second_class(name, probabilities):
     posterior = make(name, "binary", probabilities)
@@ -158,7 +172,7 @@ def test_summaries_are_statistics_of_the_same_draws(name, quantiles):
     )
 
 
-@pytest.mark.parametrize("name", posterior_cases.REGRESSIONS)
+@some_quick(posterior_cases.REGRESSIONS)
 def test_regressions_have_no_probabilities(name):
     posterior = make(name, "regression")
     x, _ = posterior_cases.data("regression")

@@ -251,6 +251,7 @@ def alphas(model):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

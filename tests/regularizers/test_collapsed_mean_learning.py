@@ -406,6 +406,7 @@ def test_a_new_object_has_an_alpha_of_its_own(learn):
 # In training.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learn", ["closed_form", "gradient"])
 def test_fitting_a_model_learns_alpha(learn, rng):
     model = make_model(collapsed(learn, shared=True), dtype="float32")

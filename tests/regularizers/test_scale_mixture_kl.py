@@ -168,6 +168,7 @@ class TakenBack:
         return -kl / NUM_TRAIN_EXAMPLES + 0.0 * y_true[:, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_training_sees_one_draw_and_is_traced_once(jit_compile):
     layer = build(dtype="float32")

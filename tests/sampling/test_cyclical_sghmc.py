@@ -30,6 +30,7 @@ def problem(rng):
     return model, x, y, covariance @ x.T @ y[:, 0] / NOISE**2, covariance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [1.0, 0.1])
 def test_the_tempered_posterior_is_sampled(problem, temperature):
     model, x, y, mean, covariance = problem

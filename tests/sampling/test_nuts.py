@@ -222,6 +222,7 @@ def test_all_layers_are_sampled(regression, rng):
     assert_moment(samples.samples, mean.reshape(-1))
 
 
+@pytest.mark.slow
 def test_without_xla_the_distribution_is_the_same(logistic):
     laplace, x, y = logistic
     grid = trained_models.LogisticGrid(

@@ -135,3 +135,47 @@ def test_docstrings_that_python_supplies_do_not_count():
     assert has_own_docstring(keras.Layer)
     assert not has_own_docstring(Child)
     assert not has_own_docstring(Pair)
+
+
+# These pass arguments on to the layers that they are made of.
+_PASSED_ON = {"LeNet5", "LeNet5MNF", "MLP", "ResNet", "ResNet20"}
+
+
+def public_callables():
+    """Returns `(name, function)` of all that users call, methods too."""
+    found = {}
+    root = importlib.import_module(build_file.PACKAGE)
+    rooms = [name for name in root.__all__ if name in ROOMS]
+    for room in [*rooms, "plotting"]:
+        module = importlib.import_module(f"{build_file.PACKAGE}.{room}")
+        for name in module.__all__:
+            entry = getattr(module, name)
+            if inspect.isfunction(entry):
+                found[name] = entry
+            elif inspect.isclass(entry):
+                if "__init__" in vars(entry):
+                    found[name] = entry.__init__
+                found |= {
+                    f"{name}.{key}": value
+                    for key, value in vars(entry).items()
+                    if not key.startswith("_") and inspect.isfunction(value)
+                }
+    return found
+
+
+def test_signatures_are_explicit_and_annotated():
+    hidden, bare = set(), set()
+    for name, function in public_callables().items():
+        for parameter in list(inspect.signature(function).parameters.values()):
+            if parameter.kind in (
+                parameter.VAR_POSITIONAL,
+                parameter.VAR_KEYWORD,
+            ):
+                hidden.add(name)
+            elif (
+                parameter.annotation is parameter.empty
+                and parameter.name != "self"
+            ):
+                bare.add(f"{name}({parameter.name})")
+    assert hidden == _PASSED_ON
+    assert bare == set()
