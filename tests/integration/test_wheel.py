@@ -120,7 +120,7 @@ def test_the_quick_start_runs_and_its_model_loads_in_another_process(
         "with tfr.layers.mean_weights():\n"
         "    outputs = np.array(model(x_test))\n"
         "np.testing.assert_array_equal(outputs, np.load('expected.npy'))\n"
-        "ensemble = tfr.load_posterior('ensemble')\n"
+        "ensemble = tfr.load_posterior('refined.posterior')\n"
         "draws = ensemble.predict(x_test, seed=1)\n"
         "np.testing.assert_array_equal(draws, np.load('refined.npy'))\n"
         "assert len(tfr.datasets.load_uci('yacht').features) == 308\n"

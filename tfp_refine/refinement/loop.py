@@ -138,11 +138,15 @@ class Loop:
             )
         )
         prior = _rows_of(state.members, indices)
-        kl = member_lib.kl_divergence(
-            trained.params, prior.prior_loc, prior.prior_scale
-        )
+        # One by one: rounding must not depend on who is computed together.
+        kl = [
+            float(member_lib.kl_divergence(*one))
+            for one in zip(
+                trained.params, prior.prior_loc, prior.prior_scale, strict=True
+            )
+        ]
         state.loss[indices] = (
-            result.loss.numpy() + kl.numpy() / self._num_examples
+            result.loss.numpy() + np.array(kl) / self._num_examples
         )
         state.ahead[indices] = True
         for index, step in zip(
