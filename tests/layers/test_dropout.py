@@ -238,17 +238,43 @@ def test_convolutions_with_their_channels_first_are_refused():
         layer.build((None, 2, 5, 5))
 
 
-@pytest.mark.parametrize("learned", [True, False])
-def test_a_shared_layer_pays_once_for_its_weights(learned):
-    layer = tfr.layers.ConcreteDropout(
-        keras.layers.Dense(3), num_train_examples=10
-    )
+def freeze_rate(layer):
+    layer._logit.trainable = False
+
+
+def freeze_all(layer):
+    layer.trainable = False
+
+
+@pytest.mark.parametrize("freeze", [lambda _: None, freeze_rate, freeze_all])
+def test_a_layer_that_is_called_twice_pays_once_for_its_weights(freeze):
+    layer = concrete()
     inputs = keras.Input((3,))
     model = keras.Model(inputs, layer(layer(inputs)))
-    layer._logit.trainable = learned
+    freeze(layer)
     model(np.ones((2, 3), np.float32))
-    expected = float(layer.kl()) / 10
-    if learned:
-        np.testing.assert_allclose(sum(model.losses), expected, rtol=1e-5)
-    else:  # once a call, as there is no variable to hang it on
-        np.testing.assert_allclose(model.losses, [expected] * 2, rtol=1e-5)
+    expected = float(layer.kl()) / 20
+    np.testing.assert_allclose(model.losses, [expected], rtol=1e-5)
+    model.compile("sgd", loss=lambda y, outputs: 0.0 * outputs)
+    loss = model.evaluate(np.ones((2, 3)), np.ones((2, 3)), verbose=0)
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+    assert np.all(np.isfinite(model.predict(np.ones((2, 3)), verbose=0)))
+
+
+@pytest.mark.parametrize("freeze", [lambda _: None, freeze_rate, freeze_all])
+def test_the_divergence_of_a_half_precision_layer_is_not(freeze):
+    dense = keras.layers.Dense(
+        3, kernel_initializer="ones", dtype="mixed_float16"
+    )
+    # 90000 is more than float16 holds.
+    layer = concrete(dense, prior_scale=0.01, dtype="mixed_float16")
+    model = chain(layer)
+    freeze(layer)
+    model.compile("sgd", loss=lambda y, outputs: 0.0 * outputs)
+    loss = model.evaluate(np.ones((2, 6)), np.ones((2, 3)), verbose=0)
+    expected = (0.5 * 18.0 / 0.9 / 0.01**2 - 6 * _entropy(0.1)) / 20
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+
+
+def _entropy(rate):
+    return -rate * np.log(rate) - (1.0 - rate) * np.log(1.0 - rate)

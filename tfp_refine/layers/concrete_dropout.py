@@ -126,11 +126,17 @@ class ConcreteDropout(
         return ops.sigmoid(self._logit)
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        if not self._logit.trainable:
-            self.add_loss(self._divergence())
         if scopes.uses_means():
             return self.layer(inputs)
         return self.layer(inputs * self._mask(inputs))
+
+    def _get_own_losses(self) -> list[tf.Tensor]:
+        # Keras skips regularizers of frozen variables, and `add_loss` in `call`
+        # would count each call, in half precision if the layer computes in it.
+        losses = super()._get_own_losses()
+        if self.built and not self._logit.trainable:
+            losses.append(self._divergence())
+        return losses
 
     def _divergence(self) -> tf.Tensor:
         return self._kl_weight.apply(self.kl(), self.name)
