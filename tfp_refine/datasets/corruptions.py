@@ -7,7 +7,7 @@ import numpy as np
 
 from tfp_refine import _validation
 from tfp_refine.datasets import pixels
-from tfp_refine.datasets import tfds_builder
+from tfp_refine.datasets import tfds_sets
 
 
 class _Corruption(NamedTuple):
@@ -114,7 +114,7 @@ def corrupt_images(
 
 def _find_function(corruption, packages):
     for package in ("tensorflow_datasets", *packages):
-        tfds_builder.import_optional(
+        tfds_sets.import_optional(
             package, "corruptions", f"Corruption {corruption!r}"
         )
     if corruption == "impulse_noise":

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn import datasets
 from sklearn import model_selection
 
-from tfp_refine.datasets import tfds_images
+from tfp_refine.datasets import tfds_sets
 from tfp_refine.datasets.image_data import ImageData
 
 _NUM_DIGITS_TEST = 360
@@ -49,7 +49,14 @@ def load_images(
     """
     if name == "digits":
         return _load_digits()
-    return tfds_images.load(name, data_dir, download)
+    *arrays, label = tfds_sets.load(name, "image", data_dir, download)
+    return ImageData.from_arrays(
+        name,
+        *arrays,
+        num_classes=label.num_classes,
+        # Without names, TFDS counts: "0", "1", ...
+        class_names=tuple(label.names),
+    )
 
 
 def _load_digits():

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn import datasets
 
-from tfp_refine.datasets import tfds_texts
+from tfp_refine.datasets import tfds_sets
 
 _NEWSGROUPS = "20newsgroups"
 _SPLITS = ("train", "test")
@@ -70,25 +70,31 @@ def load_texts(
         and (pathlib.Path(data_dir) / name / "train").is_dir()
     ):
         return _load_folder(name, pathlib.Path(data_dir) / name)
-    x_train, y_train, x_test, y_test, names = tfds_texts.load(
-        name, data_dir, download
+    x_train, y_train, x_test, y_test, label = tfds_sets.load(
+        name, "text", data_dir, download
     )
-    return _text_data(name, (x_train, y_train), (x_test, y_test), names)
+    x_train, x_test = (
+        [text.decode("utf-8", "replace") for text in texts]
+        for texts in (x_train, x_test)
+    )
+    return _text_data(name, x_train, y_train, x_test, y_test, label.names)
 
 
-def _text_data(name, train, test, class_names):
-    if not (len(train[0]) and len(test[0])) or len(class_names) < 2:
+def _text_data(name, x_train, y_train, x_test, y_test, class_names):
+    if not (len(x_train) and len(x_test)) or len(class_names) < 2:
         raise ValueError(
             f"Data set {name!r} must hold training and test texts of two "
-            f"classes or more. Received: {len(train[0])} and {len(test[0])} "
+            f"classes or more. Received: {len(x_train)} and {len(x_test)} "
             f"texts of {len(class_names)} classes"
         )
-    arrays = [
-        np.asarray(values, dtype)
-        for part in (train, test)
-        for values, dtype in zip(part, (object, np.int32), strict=True)
-    ]
-    return TextData(name, *arrays, tuple(class_names))
+    return TextData(
+        name,
+        np.asarray(x_train, object),
+        np.asarray(y_train, np.int32),
+        np.asarray(x_test, object),
+        np.asarray(y_test, np.int32),
+        tuple(class_names),
+    )
 
 
 def _load_folder(name, root):
@@ -108,7 +114,7 @@ def _load_folder(name, root):
                 )
             texts.append(path.read_text(encoding="utf-8", errors="replace"))
             labels.append(class_names.index(path.parent.name))
-        parts.append((texts, labels))
+        parts += [texts, labels]
     return _text_data(name, *parts, class_names)
 
 
@@ -133,7 +139,9 @@ def _load_newsgroups(data_dir, download):
         ) from error
     return _text_data(
         _NEWSGROUPS,
-        (train.data, train.target),
-        (test.data, test.target),
+        train.data,
+        train.target,
+        test.data,
+        test.target,
         train.target_names,
     )

@@ -1,4 +1,4 @@
-"""Opens sets of `tensorflow_datasets`, and prepares them."""
+"""Loads classification sets of `tensorflow_datasets`, and prepares them."""
 
 import difflib
 import importlib
@@ -7,6 +7,11 @@ import re
 import socket
 import urllib.parse
 import urllib.request
+
+import numpy as np
+import tensorflow as tf
+
+_BATCH = 256
 
 _KNOWN_NAMES = (
     "mnist",
@@ -38,11 +43,12 @@ def import_optional(module, extra, purpose):
         ) from error
 
 
-def prepared(name, data_dir=None, download=False):
-    """Opens a prepared set of TFDS, or with `download` prepares it.
+def load(name, kind, data_dir=None, download=False):
+    """Loads a set of images or texts, `kind` "image" or "text".
 
-    The name is `"name"`, `"name/config"`, `"name:version"` or both. Returns the
-    package and the builder of the set.
+    The name is `"name"`, `"name/config"`, `"name:version"` or both. Returns
+    `x_train`, `y_train`, `x_test`, `y_test` and the `ClassLabel` of the set;
+    texts are bytes.
     """
     tfds = import_optional("tensorflow_datasets", "tfds", f"Data set {name!r}")
     builder = _open_builder(tfds, name, data_dir)
@@ -55,10 +61,36 @@ def prepared(name, data_dir=None, download=False):
                 f"{_other_versions(builder)}."
             )
         _prepare(tfds, builder, name)
-    return tfds, builder
+    keys = _find_features(tfds, builder, name, kind)
+    splits = ("train", _find_test_split(builder, name))
+    parts = [_read(tfds, builder, split, keys) for split in splits]
+    return *parts[0], *parts[1], builder.info.features[keys[1]]
 
 
-def find_test_split(builder, name):
+def _find_features(tfds, builder, name, kind):
+    """Finds the names of the image or text and of the class label."""
+    features = builder.info.features
+    types = getattr(tfds.features, kind.capitalize()), tfds.features.ClassLabel
+    found = []
+    supervised = builder.info.supervised_keys or (None, None)
+    for key, wanted in zip(supervised, types, strict=False):
+        # `Video` and such are no subclasses; a segmentation map is an image.
+        keys = [k for k, f in sorted(features.items()) if isinstance(f, wanted)]
+        found.append([key] if key in keys else keys)
+    inputs, labels = found
+    if kind == "text":  # of several labels the coarsest
+        labels = sorted(labels, key=lambda key: features[key].num_classes)[:1]
+    if len(inputs) != 1 or len(labels) != 1:
+        raise ValueError(
+            f"Data set {name!r} must be for {kind} classification, with one "
+            f"{kind} and {'a' if kind == 'text' else 'one'} class label. "
+            f"Received: {kind}s {inputs}, class labels {labels} among the "
+            f"features {sorted(features)}"
+        )
+    return inputs[0], labels[0]
+
+
+def _find_test_split(builder, name):
     """Returns the split to test on, "test" or "validation"; needs a "train"."""
     splits = sorted(builder.info.splits)
     test = next((s for s in ("test", "validation") if s in splits), None)
@@ -70,7 +102,47 @@ def find_test_split(builder, name):
     return test
 
 
-def shorten(error):
+def _read(tfds, builder, split, keys):
+    """Reads a split in the order of its files, into one array each.
+
+    TFDS itself fails where there are not `num_examples`.
+    """
+    where = f"Split {split!r} of data set {builder.name!r}"
+    num_examples = builder.info.splits[split].num_examples
+    inputs, labels, start = None, np.zeros([num_examples], np.int64), 0
+    try:
+        dataset = builder.as_dataset(
+            split=split,
+            shuffle_files=False,
+            # The arrays are the cache.
+            read_config=tfds.ReadConfig(try_autocache=False),
+        ).map(lambda example: tuple(example[key] for key in keys))
+        for x, y in dataset.batch(_BATCH).as_numpy_iterator():
+            if inputs is None:
+                inputs = np.empty([num_examples, *x.shape[1:]], x.dtype)
+            if x.shape[1:] != inputs.shape[1:]:
+                raise ValueError(
+                    f"{where} must have images of one size. Received: "
+                    f"{inputs.shape[1:]} and {x.shape[1:]}"
+                )
+            inputs[start : start + len(x)] = x
+            labels[start : start + len(x)] = y
+            start += len(x)
+    except tf.errors.OpError as error:
+        if "Cannot batch" in error.message:
+            raise ValueError(
+                f"{where} must have images of one size. "
+                f"Received: {_shorten(error)}"
+            ) from error
+        raise ValueError(
+            f"{where} must have whole files in '{builder.data_path}'. "
+            f"Received, after {start} of {num_examples} examples: "
+            f"{_shorten(error)}"
+        ) from error
+    return labels if inputs is None else inputs, labels  # if empty, any array
+
+
+def _shorten(error):
     """Returns an error as text, shortened: some go on for pages."""
     text = " ".join(re.sub(r"\{\{.*?\}\}", "", str(error)).split())
     return f"{type(error).__name__}: {text[:300]}"
@@ -96,7 +168,7 @@ def _open_builder(tfds, name, data_dir):
     except Exception as error:
         raise ValueError(
             f"Data set {name!r} must be one that TFDS can open. "
-            f"Received: {shorten(error)}"
+            f"Received: {_shorten(error)}"
         ) from error
 
 
@@ -135,7 +207,7 @@ def _prepare(tfds, builder, name):
     except Exception as error:
         raise ValueError(
             f"Data set {name!r} must be downloaded to '{builder.data_path}', "
-            f"which failed. {_GUIDANCE} Received: {shorten(error)}"
+            f"which failed. {_GUIDANCE} Received: {_shorten(error)}"
         ) from error
 
 
