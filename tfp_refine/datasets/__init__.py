@@ -2,13 +2,13 @@
 
 from tfp_refine.datasets.augmentation import crop_and_flip
 from tfp_refine.datasets.batches import training_batches
-from tfp_refine.datasets.class_split import split_classes
 from tfp_refine.datasets.class_table import CLASS_TABLES
 from tfp_refine.datasets.class_table import ClassTable
 from tfp_refine.datasets.class_table import load_class_table
 from tfp_refine.datasets.corruptions import CORRUPTIONS
 from tfp_refine.datasets.corruptions import corrupt_images
 from tfp_refine.datasets.image_data import ImageData
+from tfp_refine.datasets.image_data import split_classes
 from tfp_refine.datasets.image_split import ImageSplit
 from tfp_refine.datasets.image_split import standardize_pixels
 from tfp_refine.datasets.image_split import standardized_images

@@ -6,8 +6,8 @@ import pathlib
 import numpy as np
 
 
-def read_text(path: pathlib.Path) -> str:
-    """Reads a text file of a data set.
+def read_table(path: pathlib.Path) -> np.ndarray:
+    """Reads rows of finite numbers from a file, float64, `[N, columns]`.
 
     Bytes that are not UTF-8 become the replacement character, so that the
     parser can name the line they stand on.
@@ -16,7 +16,19 @@ def read_text(path: pathlib.Path) -> str:
         raise FileNotFoundError(
             f"A data set must have the file {path.name!r}. Not found: {path}"
         )
-    return path.read_text(encoding="utf-8-sig", errors="replace")
+    text = path.read_text(encoding="utf-8-sig", errors="replace")
+    return parse_table(text, str(path))
+
+
+def read_indices(path: pathlib.Path) -> np.ndarray:
+    """Reads row or column numbers, int64, `[K]`, which may be "8.000e+00"."""
+    values = read_table(path).reshape(-1)
+    fractional = values[values != np.rint(values)]
+    if fractional.size:
+        raise ValueError(
+            f"{path} must hold whole numbers. Received: {fractional[0]}"
+        )
+    return values.astype(np.int64)
 
 
 def parse_table(text: str, source: str, first_line: int = 1) -> np.ndarray:
@@ -47,17 +59,6 @@ def parse_table(text: str, source: str, first_line: int = 1) -> np.ndarray:
     if not rows:
         raise ValueError(f"{source} must hold rows of numbers. It is empty.")
     return np.asarray(rows, dtype=np.float64)
-
-
-def parse_indices(text: str, source: str) -> np.ndarray:
-    """Parses row or column numbers, int64, `[K]`, which may be "8.000e+00"."""
-    values = parse_table(text, source).reshape(-1)
-    fractional = values[values != np.rint(values)]
-    if fractional.size:
-        raise ValueError(
-            f"{source} must hold whole numbers. Received: {fractional[0]}"
-        )
-    return values.astype(np.int64)
 
 
 def _parse_cell(cell, where):

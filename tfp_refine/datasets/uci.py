@@ -99,7 +99,9 @@ def load_uci(
     short = _SHORT_NAMES.get(name, name)
     if data_dir is None:
         return _load_embedded(short)
-    return _load_folder(short, _find_folder(name, pathlib.Path(data_dir)))
+    return _load_folder(
+        short, _find_folder(name, short, pathlib.Path(data_dir))
+    )
 
 
 def _load_embedded(name):
@@ -129,19 +131,25 @@ def _load_embedded(name):
     )
 
 
-def _find_folder(name, data_dir):
+def _find_folder(name, short, data_dir):
     """Finds the folder with `data.txt`, with or without a `data/` level."""
     if not data_dir.is_dir():
         raise FileNotFoundError(
             "`data_dir` must be an existing folder. "
             f"Received: data_dir={str(data_dir)!r}"
         )
-    short = _SHORT_NAMES.get(name, name)
     for folder in (name, short, _LITERATURE_FOLDERS.get(short, name)):
         root = data_dir / folder
         if root.is_dir():
-            return _with_data_level(root)
-    found = ", ".join(_list_folders(data_dir)) or "none"
+            found = _data_folder(root)
+            if found is None:
+                raise FileNotFoundError(
+                    f"A data set must be in the layout {_LAYOUT}. No data.txt "
+                    f"in {str(root / 'data')!r} or {str(root)!r}"
+                )
+            return found
+    names = sorted(r.name for r in data_dir.iterdir() if _data_folder(r))
+    found = ", ".join(names) or "none"
     if short in UCI_NAMES:
         hint = (
             " Leave out `data_dir` for the embedded copy."
@@ -159,27 +167,13 @@ def _find_folder(name, data_dir):
     )
 
 
-def _with_data_level(root):
-    for folder in (root / "data", root):
-        if (folder / "data.txt").is_file():
-            return folder
-    raise FileNotFoundError(
-        f"A data set must be in the layout {_LAYOUT}. No data.txt in "
-        f"{str(root / 'data')!r} or {str(root)!r}"
-    )
-
-
-def _list_folders(data_dir):
-    return sorted(
-        root.name
-        for root in data_dir.iterdir()
-        if (root / "data.txt").is_file() or (root / "data/data.txt").is_file()
-    )
+def _data_folder(root):
+    folders = (root / "data", root)
+    return next((f for f in folders if (f / "data.txt").is_file()), None)
 
 
 def _load_folder(name, folder):
-    path = folder / "data.txt"
-    table = numeric_table.parse_table(numeric_table.read_text(path), str(path))
+    table = numeric_table.read_table(folder / "data.txt")
     features = _read_columns(folder / "index_features.txt", table.shape[1])
     target = _read_columns(folder / "index_target.txt", table.shape[1])
     if target.size != 1:
@@ -200,12 +194,8 @@ def _load_folder(name, folder):
     )
 
 
-def _read_indices(path):
-    return numeric_table.parse_indices(numeric_table.read_text(path), str(path))
-
-
 def _read_columns(path, num_columns):
-    columns = _read_indices(path)
+    columns = numeric_table.read_indices(path)
     outside = columns[(columns < 0) | (columns >= num_columns)]
     if outside.size:
         raise ValueError(
@@ -222,8 +212,8 @@ def _read_splits(folder):
     numbers = [int(match[1]) for match in matches if match]
     return tuple(
         (
-            _read_indices(folder / f"index_train_{k}.txt"),
-            _read_indices(folder / f"index_test_{k}.txt"),
+            numeric_table.read_indices(folder / f"index_train_{k}.txt"),
+            numeric_table.read_indices(folder / f"index_test_{k}.txt"),
         )
         for k in range(max(numbers, default=-1) + 1)
     )
