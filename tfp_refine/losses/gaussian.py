@@ -1,4 +1,4 @@
-"""Negative log likelihood of a Gaussian whose noise the model predicts."""
+"""Gaussian negative log likelihoods, of known and of predicted noise."""
 
 import math
 from collections.abc import Callable
@@ -8,14 +8,91 @@ import keras
 import tensorflow as tf
 
 from tfp_refine import _validation
-from tfp_refine.losses import gaussian_loss
+from tfp_refine.math import gaussian
 from tfp_refine.math import softplus
 
 _MIN_VARIANCE = 1e-6
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
-class HeteroscedasticGaussianNLL(gaussian_loss.GaussianLoss):
+class GaussianLoss(keras.losses.Loss):
+    """Base of losses that read a Gaussian from the outputs of a model."""
+
+    def loc_and_scale(self, outputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Reads mean and standard deviation, `[..., D]`, from outputs."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must implement `loc_and_scale`"
+        )
+
+    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
+        loc, scale = self.loc_and_scale(y_pred)
+        if len(loc.shape) < 2:  # the sum below would be one over the batch
+            raise ValueError(
+                "The model must output a row of means for each example, "
+                "[batch_size, ..., D]. Received: means of shape "
+                f"{tuple(loc.shape)}"
+            )
+        y_true = keras.ops.cast(y_true, loc.dtype)
+        if len(y_true.shape) == len(loc.shape) - 1 and loc.shape[-1] == 1:
+            y_true = keras.ops.expand_dims(y_true, -1)
+        if len(y_true.shape) != len(loc.shape) or any(
+            a is not None and b is not None and a != b
+            for a, b in zip(y_true.shape, loc.shape, strict=True)
+        ):
+            raise ValueError(
+                "The targets must have the shape of the predicted means. "
+                f"Received: y_true.shape={tuple(y_true.shape)}, means of shape "
+                f"{tuple(loc.shape)}"
+            )
+        log_prob = gaussian.log_prob(y_true, gaussian.Gaussian(loc, scale))
+        # [B]: a mean over positions would weigh the likelihood down.
+        return -keras.ops.sum(log_prob, axis=tuple(range(1, len(loc.shape))))
+
+
+@keras.saving.register_keras_serializable(package="tfp_refine")
+class GaussianNLL(GaussianLoss):
+    """Negative log likelihood of `N(y_pred, scale**2)`, in nats.
+
+    Unlike the mean squared error, it is a log density with all its constants:
+    `mse` stands for a noise variance of 1/2.
+
+    Args:
+        scale: Standard deviation of the observation noise, in the units of
+            the targets. Defaults to `1.0`.
+        name: Name of the loss.
+        reduction: As for `keras.losses.Loss`.
+        dtype: Data type or dtype policy of the loss.
+
+    Call arguments:
+        y_true: Targets, `[batch_size, ..., D]`.
+        y_pred: Means, `[batch_size, ..., D]`.
+
+    Raises:
+        ValueError: If `scale` is not a positive finite number, or if the
+            shapes disagree.
+    """
+
+    def __init__(
+        self,
+        scale: float = 1.0,
+        name: str = "gaussian_nll",
+        *,
+        reduction: str | None = "sum_over_batch_size",
+        dtype: str | keras.DTypePolicy | None = None,
+    ) -> None:
+        super().__init__(name=name, reduction=reduction, dtype=dtype)
+        self.scale = _validation.positive("scale", scale)
+
+    def loc_and_scale(self, outputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        loc = keras.ops.convert_to_tensor(outputs)
+        return loc, keras.ops.full_like(loc, self.scale)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "scale": self.scale}
+
+
+@keras.saving.register_keras_serializable(package="tfp_refine")
+class HeteroscedasticGaussianNLL(GaussianLoss):
     """Negative log likelihood of a Gaussian with two heads, in nats.
 
     The first half of the last axis of `y_pred` is the mean, the second half a
