@@ -195,15 +195,6 @@ class CollapsedMeanKL(kl_regularizer.KLRegularizer):
         alpha_reg = self.current_alpha_reg(loc, prior_weights)
         return rate * count * alpha_reg - constant
 
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "alpha_reg": self.alpha_reg,
-            "prior_scale": self.prior_scale,
-            "learn": self.learn,
-            "exponential_rate": self.exponential_rate,
-            "shared": self.shared,
-        }
-
 
 class _Group:
     """Weight tensors that share one learned `alpha_reg`.

@@ -1,7 +1,5 @@
 """Collapsed divergences from priors whose variances are inferred."""
 
-from typing import Any
-
 import keras
 import tensorflow as tf
 
@@ -64,9 +62,6 @@ class CollapsedMeanVarianceKL(kl_regularizer.KLRegularizer):
             gaussian.Gaussian(loc, scale), self.shape, self.rate, self.delta
         )
 
-    def get_config(self) -> dict[str, Any]:
-        return {"shape": self.shape, "rate": self.rate, "delta": self.delta}
-
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
 class CollapsedVarianceKL(CollapsedMeanVarianceKL):
@@ -87,6 +82,3 @@ class CollapsedVarianceKL(CollapsedMeanVarianceKL):
 
     def __init__(self, shape: float = 0.5, rate: float = 0.01) -> None:
         super().__init__(shape, rate, delta=1.0)
-
-    def get_config(self) -> dict[str, Any]:
-        return {"shape": self.shape, "rate": self.rate}

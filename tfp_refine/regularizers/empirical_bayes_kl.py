@@ -140,14 +140,6 @@ class EmpiricalBayesKL(kl_regularizer.KLRegularizer):
         hyperprior = tfp.distributions.InverseGamma(concentration, rate)
         return -hyperprior.log_prob(variance)
 
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "closed_form": self.closed_form,
-            "initial_prior_scale": self.initial_prior_scale,
-            "learn_mean": self.learn_mean,
-            "inverse_gamma": self.inverse_gamma,
-        }
-
 
 def _check_inverse_gamma(value: Any) -> list[float] | None:
     if value is None:

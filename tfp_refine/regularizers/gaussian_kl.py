@@ -1,7 +1,6 @@
 """KL divergence from a fixed Gaussian prior."""
 
 import copy
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -52,6 +51,3 @@ class GaussianKL(kl_regularizer.KLRegularizer):
             prior_scale_lib.number(self.prior_scale), dtype=loc.dtype
         )
         return gaussian.Gaussian(keras.ops.zeros_like(scale), scale)
-
-    def get_config(self) -> dict[str, Any]:
-        return {"prior_scale": self.prior_scale}

@@ -1,5 +1,6 @@
 """The base of all KL regularizers."""
 
+import inspect
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
@@ -41,8 +42,8 @@ class KLRegularizer(keras.regularizers.Regularizer):
     can serve any number of layers.
 
     Subclasses implement `prior`, or for a prior that is not Gaussian
-    `elementwise`; `get_config`; and `prior_weights` if the prior has parameters
-    to learn.
+    `elementwise`; and `prior_weights` if the prior has parameters to learn.
+    They keep each argument under its name, or implement `get_config`.
     """
 
     # Whether the divergence is estimated from the draw of the forward pass.
@@ -100,3 +101,7 @@ class KLRegularizer(keras.regularizers.Regularizer):
         kl = keras.ops.sum(self.elementwise(loc, scale, prior_weights, draw))
         penalty = self.penalty(loc, scale, prior_weights)
         return kl if penalty is None else kl + penalty
+
+    def get_config(self) -> dict[str, Any]:
+        names = inspect.signature(type(self)).parameters
+        return {name: getattr(self, name) for name in names}

@@ -1,7 +1,5 @@
 """KL divergence from the log-uniform prior."""
 
-from typing import Any
-
 import keras
 import tensorflow as tf
 
@@ -49,6 +47,3 @@ class LogUniformKL(kl_regularizer.KLRegularizer):
         loc = tf.convert_to_tensor(loc)
         q = gaussian.Gaussian(loc, tf.convert_to_tensor(scale, loc.dtype))
         return log_uniform.log_noise_ratio(q) >= threshold
-
-    def get_config(self) -> dict[str, Any]:
-        return {}

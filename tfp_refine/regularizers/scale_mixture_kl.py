@@ -1,7 +1,6 @@
 """KL divergence from a scale mixture prior, by Monte Carlo."""
 
 import math
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -67,10 +66,3 @@ class ScaleMixtureKL(kl_regularizer.KLRegularizer):
             draw, self.mixture_weight, self.scale_1, self.scale_2
         )
         return gaussian.log_prob(draw, gaussian.Gaussian(loc, scale)) - prior
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "mixture_weight": self.mixture_weight,
-            "scale_1": self.scale_1,
-            "scale_2": self.scale_2,
-        }
