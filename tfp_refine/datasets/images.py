@@ -49,10 +49,15 @@ def load_images(
     """
     if name == "digits":
         return _load_digits()
-    *arrays, label = tfds_sets.load(name, "image", data_dir, download)
+    x_train, y_train, x_test, y_test, label = tfds_sets.load(
+        name, "image", data_dir, download
+    )
     return ImageData.from_arrays(
         name,
-        *arrays,
+        x_train,
+        y_train,
+        x_test,
+        y_test,
         num_classes=label.num_classes,
         # Without names, TFDS counts: "0", "1", ...
         class_names=tuple(label.names),
