@@ -43,14 +43,9 @@ def collapsed_mean_kl(
     is larger by `0.5 (1 - alpha_reg) s / gamma`, the price of a `q(m)` that
     does not follow `w`.
 
-    Args:
-        q: `Gaussian`, `[...]`.
-        prior_scale: `sqrt(gamma)`, standard deviation of a weight given its
-            prior mean.
-        alpha_reg: In (0, 1]; at 1 it is the divergence from `N(0, gamma)`.
-
-    Returns:
-        kl: Nats, `[...]`, at least `-0.5 log(alpha_reg)`.
+    `prior_scale` is `sqrt(gamma)`; `alpha_reg` is in (0, 1], and at 1 it is the
+    divergence from `N(0, gamma)`. Nats, `[...]`, at least
+    `-0.5 log(alpha_reg)`.
     """
     alpha_reg = tf.convert_to_tensor(alpha_reg, q.loc.dtype)
     offset = 1.0 + tf.math.log(alpha_reg)
@@ -88,16 +83,8 @@ def collapsed_mean_variance_kl(
         (a + 0.5) log(b + s / 2 + delta loc**2 / 2) - 0.5 log s - 0.5
         - 0.5 log delta - a log b + log Gamma(a) - log Gamma(a + 0.5)
 
-    for `q = N(loc, s)`, shape `a` and rate `b`.
-
-    Args:
-        q: `Gaussian`, `[...]`.
-        shape: Shape of the Gamma distribution of precisions, positive.
-        rate: Its rate, positive, in units of a variance.
-        delta: In (0, 1].
-
-    Returns:
-        kl: Nats, `[...]`. At its minimum, `loc = 0` and `s = rate / shape`.
+    nats, `[...]`, for `q = N(loc, s)`, shape `a` and rate `b`, in units of a
+    variance. At its minimum, `loc = 0` and `s = b / a`.
     """
     # With log b taken out: large shapes and rates cancel in float32.
     energy = (tf.square(q.scale) + delta * tf.square(q.loc)) / (2.0 * rate)

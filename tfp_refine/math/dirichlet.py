@@ -23,20 +23,12 @@ class GaussianTargets(NamedTuple):
 def gaussian_targets(
     labels: tf.Tensor, concentration: tf.Tensor | float = 0.01
 ) -> GaussianTargets:
-    """Turns labels into Gaussian targets of the logits.
+    """Turns one-hot labels or probabilities `[..., C]` into targets of logits.
 
     The exponential of `N(loc, variance)` has the mean and the variance of a
-    Gamma variable of shape `labels + concentration` and rate 1.
-
-    Args:
-        labels: One-hot, or probabilities of the classes, floating-point
-            numbers, `[..., C]`.
-        concentration: What the Dirichlet prior counts of each class, positive,
-            broadcastable to `[..., C]`. The smaller, the further apart are the
-            targets of 0 and 1, and the noisier those of 0. Defaults to 0.01.
-
-    Returns:
-        targets: `GaussianTargets`, `[..., C]`.
+    Gamma variable of shape `labels + concentration` and rate 1. The smaller the
+    concentration of the Dirichlet prior, the further apart are the targets of 0
+    and 1, and the noisier those of 0.
     """
     shape = labels + concentration
     variance = tf.math.log1p(1.0 / shape)

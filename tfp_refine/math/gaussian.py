@@ -1,5 +1,6 @@
 """Diagonal Gaussians: density, divergence and closed-form moments."""
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -74,13 +75,13 @@ def broadcast(*tensors: tf.Tensor) -> list[tf.Tensor]:
     """
     dtype = tf.convert_to_tensor(tensors[0]).dtype
     tensors = [tf.convert_to_tensor(tensor, dtype) for tensor in tensors]
-    shape = tensors[0].shape
-    for tensor in tensors[1:]:
-        shape = tf.broadcast_static_shape(shape, tensor.shape)
+    shape = functools.reduce(
+        tf.broadcast_static_shape, [tensor.shape for tensor in tensors]
+    )
     if not shape.is_fully_defined():
-        shape = tf.shape(tensors[0])
-        for tensor in tensors[1:]:
-            shape = tf.broadcast_dynamic_shape(shape, tf.shape(tensor))
+        shape = functools.reduce(
+            tf.broadcast_dynamic_shape, map(tf.shape, tensors)
+        )
     return [tf.broadcast_to(tensor, shape) for tensor in tensors]
 
 

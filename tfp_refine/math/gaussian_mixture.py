@@ -31,7 +31,9 @@ def variance(draws: gaussian.Gaussian) -> Variance:
 
 def cdf(x: tf.Tensor, draws: gaussian.Gaussian) -> tf.Tensor:
     """Computes the probability of values up to `x`, `[...]`."""
-    return tf.reduce_mean(_normal_cdf((x - draws.loc) / draws.scale), axis=0)
+    standardized = (x - draws.loc) / draws.scale
+    normal_cdf = 0.5 * tf.math.erfc(-standardized / math.sqrt(2.0))
+    return tf.reduce_mean(normal_cdf, axis=0)
 
 
 def crps(x: tf.Tensor, draws: gaussian.Gaussian) -> tf.Tensor:
@@ -63,7 +65,3 @@ def _mean_distance(loc, scale):
         spread + loc * tf.math.erf(ratio / math.sqrt(2.0)),
         abs(loc),
     )
-
-
-def _normal_cdf(x):
-    return 0.5 * tf.math.erfc(-x / math.sqrt(2.0))

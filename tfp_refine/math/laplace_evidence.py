@@ -17,20 +17,11 @@ def log_evidence(
     eigenvalues: tf.Tensor,
     prior_precision: tf.Tensor,
 ) -> tf.Tensor:
-    """Computes the log marginal likelihood.
+    """Computes the log marginal likelihood, nats, from scalars and `l`, `[D]`.
 
-    It is exact where the log likelihood is quadratic in the weights, and the
-    weights are the mode of the posterior.
-
-    Args:
-        log_likelihood: Of all examples at the weights, nats, scalar.
-        squared_norm: Squared distance of the weights from the prior's mean,
-            scalar.
-        eigenvalues: `l`, `[D]`.
-        prior_precision: Scalar.
-
-    Returns:
-        log_evidence: Nats, scalar.
+    `log_likelihood` is that of all examples at the weights, and `squared_norm`
+    their squared distance from the prior's mean. It is exact where the log
+    likelihood is quadratic in the weights, and these are the posterior's mode.
     """
     # log det (H + delta I) - D log delta, without cancellation.
     log_ratio = tf.reduce_sum(tf.math.log1p(eigenvalues / prior_precision))

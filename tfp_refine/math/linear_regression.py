@@ -53,36 +53,27 @@ def fit(
     dual: bool | None = None,
     block_size: int | None = None,
 ) -> Posterior:
-    """Computes the posterior.
+    """Computes the posterior, of the dtype of `x`.
 
-    Outputs of the same `x` and the same noise share one Cholesky decomposition.
-    Others have one each, and are solved block after block.
+    `x` is `[N, D]`, or other inputs for each output, `[M, N, D]`, of static
+    shape; a column of ones has a bias as its weight. `y` is `[N, M]`. Variances
+    are positive: `noise_variance` is broadcastable to `[N, M]`, and the same
+    for all outputs if its last axis is absent or of size 1; `prior_variance` is
+    a scalar or `[D]`. With `covariance`, which nothing else needs, the Cholesky
+    factor is inverted too.
+
+    Outputs of the same `x` and the same noise share one Cholesky decomposition,
+    of an `[N, N]` matrix if `dual`, else `[D, D]`; by default of the smaller.
+    Others have one each, and are solved `block_size` at a time: by default as
+    many as have together `2**24` numbers (128 MiB) in a matrix and, unless the
+    dual form can do without, in the weighted inputs of each; or 1. The peak is
+    two or three times that.
 
     Computes in float64 whatever the dtype of `x`. Relative errors are those of
     rounding times the condition number of `I + x^T x`, which with equal columns
     is its greatest eigenvalue: up to about `N D prior_variance /
     noise_variance` for features near 1. At 3e6, float32 would be off by 1%; at
     3e8, by more than the mean itself.
-
-    Args:
-        x: Inputs, `[N, D]`, or other ones for each output, `[M, N, D]`, of
-            static shape. A column of ones has a bias as its weight.
-        y: Targets, `[N, M]`.
-        noise_variance: Positive, broadcastable to `[N, M]`. The same for all
-            outputs if its last axis is absent or of size 1.
-        prior_variance: Positive, scalar or `[D]`.
-        covariance: Whether to compute `Posterior.covariance`: needs the inverse
-            of the Cholesky factor, which nothing else does.
-        dual: Whether to decompose `[N, N]` matrices, not `[D, D]` ones.
-            Defaults to the smaller.
-        block_size: Number of outputs solved at once, where they do not share a
-            matrix. Defaults to as many as have together `2**24` numbers (128
-            MiB) in a matrix and, unless the dual form can do without, in the
-            weighted inputs of each; or to 1. The peak is two or three times
-            that.
-
-    Returns:
-        posterior: `Posterior`, of the dtype of `x`.
     """
     x = tf.convert_to_tensor(x)
     y, noise, prior = map(_double, (y, noise_variance, prior_variance))
@@ -133,19 +124,12 @@ def fit(
 def factorized_variance(
     posterior: Posterior, divergence: str = "reverse"
 ) -> tf.Tensor:
-    """Computes the variances of the closest independent Gaussian `q`.
+    """Computes the variances `[D, M]` of the closest independent Gaussian `q`.
 
-    Its mean is that of the posterior `p`, whichever the divergence.
-
-    Args:
-        posterior: `Posterior`.
-        divergence: Divergence to minimize: `"reverse"` is `KL(q || p)`, as in
-            variational inference; `"forward"` is `KL(p || q)`, where `q` has
-            the variances of `p`, which are greater; it needs
-            `posterior.covariance`.
-
-    Returns:
-        variance: `[D, M]`.
+    Its mean is that of the posterior `p`, whichever the divergence: `"reverse"`
+    is `KL(q || p)`, as in variational inference; `"forward"` is `KL(p || q)`,
+    where `q` has the variances of `p`, which are greater, and which needs
+    `posterior.covariance`.
     """
     variances = {
         "reverse": 1.0 / posterior.precision,

@@ -40,18 +40,10 @@ def statistic(
 ) -> tf.Tensor:
     """Draws what `r` knows of the weights `W`, without drawing these.
 
-    `mean(tanh(W^T c))`, of which the product is Gaussian.
-
-    Args:
-        loc: Means of the weights given `z`, `[D, M]`: those that `z_d`
-            multiplies in row `d`.
-        variance: Variances of the weights, `[D, M]`.
-        weights: `c`, `[D]`.
-        noise: Standard normal numbers, `[M]`.
-        linear: Whether to leave out the `tanh`.
-
-    Returns:
-        statistic: Scalar.
+    `mean(tanh(W^T c))`, a scalar, or with `linear` without the `tanh`; the
+    product is Gaussian. `loc` and `variance` are those of the weights given
+    `z`, `[D, M]`, with those that `z_d` multiplies in row `d`; `weights` are
+    `c`, `[D]`, and `noise` is standard normal, `[M]`.
     """
     mean = tf.linalg.matvec(loc, weights, transpose_a=True)
     squares = tf.linalg.matvec(variance, tf.square(weights), transpose_a=True)
@@ -67,18 +59,12 @@ def auxiliary_log_prob(
     log_precision: tf.Tensor,
     base_log_precision: tf.Tensor | float = 0.0,
 ) -> tf.Tensor:
-    """Computes `log r(z|W)`.
+    """Computes `log r(z|W)`, nats, a scalar.
 
-    Args:
-        base: What the flow of `r` makes of `z`, `[D]`.
-        log_det: Log determinant of that flow at `z`, nats, a scalar.
-        loc: Mean of the base distribution, `[D]`.
-        log_precision: What the weights say of the logarithm of its precision,
-            `[D]`; clipped to [-10, 10].
-        base_log_precision: What is added to that, `[D]`. Defaults to zero.
-
-    Returns:
-        log_prob: Nats, a scalar.
+    `base` is what the flow of `r` makes of `z`, `[D]`, with the log determinant
+    `log_det`. Its distribution has the mean `loc`, `[D]`, and the log precision
+    `log_precision`, `[D]`, of the weights, clipped to [-10, 10], plus
+    `base_log_precision`, `[D]`.
     """
     log_precision = tf.clip_by_value(
         log_precision, -_MAX_LOG_PRECISION, _MAX_LOG_PRECISION
