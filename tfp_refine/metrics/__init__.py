@@ -14,7 +14,6 @@ from tfp_refine.metrics.likelihood import gaussian_negative_log_likelihood
 from tfp_refine.metrics.likelihood import moment_matched_negative_log_likelihood
 from tfp_refine.metrics.likelihood import negative_log_likelihood
 from tfp_refine.metrics.maximum_mean_discrepancy import mmd
-from tfp_refine.metrics.mean_loss import MeanLoss
 from tfp_refine.metrics.out_of_distribution import auroc
 from tfp_refine.metrics.out_of_distribution import confidence
 from tfp_refine.metrics.out_of_distribution import fpr_at_95_tpr
@@ -28,6 +27,7 @@ from tfp_refine.metrics.predictive_distribution import (
 from tfp_refine.metrics.selective import area_under_risk_coverage
 from tfp_refine.metrics.streaming import BrierScore
 from tfp_refine.metrics.streaming import ExpectedCalibrationError
+from tfp_refine.metrics.streaming import MeanLoss
 from tfp_refine.metrics.streaming import NegativeLogLikelihood
 
 __all__ = [

@@ -74,29 +74,14 @@ class _OfClasses(keras.metrics.Metric):
         return super().get_config() | {"from_logits": self.from_logits}
 
 
-class _MeanOfClasses(_OfClasses):
+class _MeanOfClasses(_OfClasses, keras.metrics.Mean):
     """Weighted mean of a value of each example."""
-
-    def __init__(
-        self,
-        from_logits: bool = False,
-        name: str | None = None,
-        dtype: str | None = None,
-    ) -> None:
-        super().__init__(from_logits, name, dtype)
-        self._total = self.add_variable((), "zeros", name="total")
-        self._count = self.add_variable((), "zeros", name="count")
 
     def _add(
         self, labels: tf.Tensor, log_probs: tf.Tensor, weights: tf.Tensor
     ) -> None:
-        self._total.assign_add(
-            ops.sum(weights * self._values(labels, log_probs))
-        )
-        self._count.assign_add(ops.sum(weights))
-
-    def result(self) -> tf.Tensor:
-        return ops.divide_no_nan(self._total, self._count)
+        values = self._values(labels, log_probs)
+        keras.metrics.Mean.update_state(self, values, weights)
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
@@ -203,6 +188,55 @@ class ExpectedCalibrationError(_OfClasses):
 
     def get_config(self) -> dict[str, Any]:
         return super().get_config() | {"num_bins": self.num_bins}
+
+
+@keras.saving.register_keras_serializable(package="tfp_refine")
+class MeanLoss(keras.metrics.MeanMetricWrapper):
+    """Mean of a loss over all examples: that of the data alone.
+
+    The loss that Keras reports as `"loss"` has the KL divergence in it.
+
+    Args:
+        loss: Keras loss, or its name, or a function of targets and outputs
+            that returns values `[B]`.
+        name: Name of the metric. Defaults to `"nll"`.
+        dtype: Of its state.
+
+    Raises:
+        ValueError: If there is no such loss.
+
+    Example:
+
+    ```python
+    loss = tfp_refine.losses.HeteroscedasticGaussianNLL()
+    model.compile("adam", loss, metrics=[tfp_refine.metrics.MeanLoss(loss)])
+    ```
+    """
+
+    def __init__(
+        self, loss: Any, name: str = "nll", dtype: str | None = None
+    ) -> None:
+        self.loss = keras.losses.get(loss)
+        if not callable(self.loss):
+            raise ValueError(
+                "`loss` must be a Keras loss, its name, or a function. "
+                f"Received: loss={loss!r}"
+            )
+        is_loss = isinstance(self.loss, keras.losses.Loss)
+        super().__init__(
+            self.loss.call if is_loss else self.loss, name=name, dtype=dtype
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "dtype": self.dtype,
+            "loss": keras.losses.serialize(self.loss),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "MeanLoss":
+        return cls(**config)
 
 
 def _check_shapes(y_true: tf.Tensor, y_pred: tf.Tensor) -> None:
