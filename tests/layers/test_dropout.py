@@ -261,6 +261,19 @@ def test_a_layer_that_is_called_twice_pays_once_for_its_weights(freeze):
     assert np.all(np.isfinite(model.predict(np.ones((2, 3)), verbose=0)))
 
 
+def test_weights_decay_at_a_frozen_rate():
+    layer = concrete(initial_rate=0.2)
+    model = chain(layer)
+    freeze_rate(layer)
+    kernel = layer.layer.kernel.numpy()
+    model.compile(
+        keras.optimizers.SGD(1.0), loss=lambda y, outputs: 0.0 * outputs
+    )
+    model.fit(np.ones((2, 6)), np.ones((2, 3)), verbose=0)
+    expected = kernel * (1.0 - 1.0 / (0.8 * 20.0))
+    np.testing.assert_allclose(layer.layer.kernel, expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize("freeze", [lambda _: None, freeze_rate, freeze_all])
 def test_the_divergence_of_a_half_precision_layer_is_not(freeze):
     dense = keras.layers.Dense(
