@@ -46,53 +46,36 @@ def sample(
         )
 
     program = tf.function(segment, autograph=False, jit_compile=jit_compile)
-    state, results, traces = start, kernel.bootstrap_results(start), []
+    first = start, kernel.bootstrap_results(start)
+    (state, results), traces = first, []
     arrays = checkpoint and checkpoint.load()
     if arrays is not None:
-        state, results, traces = _unpack(arrays, results)
+        state, results = tf.nest.map_structure(
+            lambda leaf, saved: tf.constant(
+                saved, tf.convert_to_tensor(leaf).dtype
+            ),
+            first,
+            tf.nest.pack_sequence_as(first, files.unpack(arrays, "state")),
+        )
+        traces = [Trace(*(arrays[name] for name in Trace._fields))]
     bar = keras.utils.Progbar(
         num_steps, verbose=verbose, unit_name="transition"
     )
-    for begin in range(len(traces) * _SEGMENT, num_steps, _SEGMENT):
+    done = sum(len(one.z) for one in traces)
+    for begin in range(done, num_steps, _SEGMENT):
         states, found, results = program(
             state, results, tf.constant([seed % 2**31, begin], tf.int32)
         )
         state = states[-1]
         traces.append(Trace(*(value.numpy() for value in found)))
         if checkpoint is not None:
-            checkpoint.save(_pack(state, results, traces))
+            leaves = tf.nest.flatten((state, results))
+            checkpoint.save(
+                files.pack(leaves, "state") | _concatenate(traces)._asdict()
+            )
         bar.update(min(begin + _SEGMENT, num_steps))
-    return Trace(
-        *(
-            np.concatenate(each)[:num_steps]
-            for each in zip(*traces, strict=True)
-        )
-    )
+    return Trace(*(value[:num_steps] for value in _concatenate(traces)))
 
 
-def _pack(state, results, traces):
-    """Returns what a file needs, a dict of arrays."""
-    return {
-        "state": state.numpy(),
-        **files.pack(tf.nest.flatten(results), "results"),
-        **{
-            name: np.stack([getattr(one, name) for one in traces])
-            for name in Trace._fields
-        },
-    }
-
-
-def _unpack(arrays, like):
-    """Returns what `_pack` was given; results are as `like`."""
-    leaves = [
-        tf.constant(value, tf.convert_to_tensor(leaf).dtype)
-        for value, leaf in zip(
-            files.unpack(arrays, "results"), tf.nest.flatten(like), strict=True
-        )
-    ]
-    traces = [
-        Trace(*values)
-        for values in zip(*(arrays[n] for n in Trace._fields), strict=True)
-    ]
-    results = tf.nest.pack_sequence_as(like, leaves)
-    return tf.constant(arrays["state"]), results, traces
+def _concatenate(traces):
+    return Trace(*map(np.concatenate, zip(*traces, strict=True)))
