@@ -75,6 +75,21 @@ def test_base_class_has_no_gaussian_prior(posterior):
         regularizers.KLRegularizer()(*posterior)
 
 
+class Tempered(regularizers.KLRegularizer):
+    def __init__(self, base, power=1.0):
+        self.base = base
+        self.power = power
+
+    def prior(self, loc, scale, prior_weights=()):
+        return self.base.prior(loc, scale, prior_weights)
+
+
+def test_configurations_hold_the_arguments_of_a_class_of_ones_own():
+    base = regularizers.GaussianKL(0.5)
+    assert Tempered(base, 0.3).get_config() == {"base": base, "power": 0.3}
+    assert regularizers.KLRegularizer().get_config() == {}
+
+
 @pytest.mark.parametrize("prior_scale", [0.25, np.float32(0.25), 3])
 def test_config_survives_a_round_trip(prior_scale):
     regularizer = regularizers.GaussianKL(prior_scale)
