@@ -39,6 +39,7 @@ if importlib.util.find_spec("tfp_refine") is None:
     )
 
 # %%
+import functools
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -68,15 +69,14 @@ grid = np.linspace(-6.0, 6.0, 241)[:, None]
 unit_x, unit_y = x.std(), y.std()
 
 
-def predict_cubic(**arguments):
+def predict_cubic(flow_length):
     """Fits a network with 100 hidden units; returns mean and scale."""
     model = tfr.models.MLP(
         (1,),
         hidden=(100,),
-        layer=tfr.layers.DenseMNF,
+        layer=functools.partial(tfr.layers.DenseMNF, flow_length=flow_length),
         num_train_examples=len(x),
         seed=1,
-        **arguments,
     )
     model.compile(
         keras.optimizers.Adam(3e-3),
@@ -107,8 +107,8 @@ def predict_cubic(**arguments):
 
 # %%
 predictors = {
-    "mean field": predict_cubic(flow_length=0),
-    "multiplicative flow": predict_cubic(),
+    "mean field": predict_cubic(0),
+    "multiplicative flow": predict_cubic(2),
 }
 display(  # noqa: F821
     plotting.predictive_bands(

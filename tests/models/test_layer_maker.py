@@ -1,3 +1,4 @@
+import functools
 import itertools
 
 import keras
@@ -143,3 +144,79 @@ def test_noise_is_not_that_of_the_initial_weights():
     noise = np.asarray(layer(x) - layer(x, sample=False))
     correlation = np.corrcoef(np.ravel(layer.kernel), np.ravel(noise))[0, 1]
     assert abs(correlation) < 0.15  # six standard deviations
+
+
+# Arguments of a model that are those of its layers.
+
+
+def _maker(**arguments):
+    return layer_maker.LayerMaker(1, arguments)
+
+
+def test_layers_get_what_is_not_at_its_default():
+    maker = _maker(
+        kernel_posterior="k_tied", kl_scale=0.5, hidden=(3,), units=4
+    )
+    layer = maker(layers.DenseFlipout, 2)
+    assert isinstance(layer.kernel_posterior, layers.KTiedPosterior)
+    assert isinstance(layer.bias_posterior, layers.MeanFieldPosterior)
+    assert layer.get_config()["kl_scale"] == 0.5
+    assert layer.units == 2
+
+
+@pytest.mark.parametrize(
+    "layer", [keras.layers.Dense, layers.DenseMNF, layers.DenseFlipout]
+)
+def test_layers_do_not_get_defaults(layer):
+    defaults = layer_maker._DEFAULTS
+    assert len(defaults) == 6
+    assert (
+        _maker(**defaults)(layer, 2, name="a").get_config()
+        == _maker()(layer, 2, name="a").get_config()
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("kernel_posterior", "k_tied"),
+        ("bias_posterior", "k_tied"),
+        ("num_train_examples", 10),
+        ("kl_scale", 0.5),
+    ],
+)
+def test_an_argument_that_a_class_does_not_have_is_refused(name, value):
+    message = f"`{name}` is not an argument of Dense. Received: {name}={value}"
+    with pytest.raises(ValueError, match=message.replace("=k", "='k")):
+        _maker(**{name: value})(keras.layers.Dense, 2)
+
+
+def test_none_is_refused_only_where_there_is_a_posterior():
+    maker = _maker(kernel_posterior=None)
+    maker(keras.layers.Dense, 2)
+    with pytest.raises(ValueError, match="`kernel_posterior` .* DenseMNF"):
+        maker(layers.DenseMNF, 2)
+
+
+def test_a_class_that_passes_arguments_on_has_those_of_its_base():
+    class Own(layers.DenseFlipout):
+        def __init__(self, units, **arguments):
+            super().__init__(units, **arguments)
+
+    assert _maker(num_train_examples=7)(Own, 2).num_train_examples == 7
+
+
+def test_arguments_can_be_bound_to_a_class():
+    layer = functools.partial(
+        layers.DenseMNF, flow_length=0, num_train_examples=3, kl_scale=0.5
+    )
+    config = _maker(num_train_examples=7)(layer, 2).get_config()
+    assert config["flow_length"] == 0
+    assert config["num_train_examples"] == 7
+    assert config["kl_scale"] == 0.5
+    assert config["seed"] is not None
+
+
+def test_layers_are_made_by_classes():
+    with pytest.raises(ValueError, match="made by a class, or a functools"):
+        _maker()(lambda units: keras.layers.Dense(units), 2)

@@ -137,10 +137,6 @@ def test_docstrings_that_python_supplies_do_not_count():
     assert not has_own_docstring(Pair)
 
 
-# These pass arguments on to the layers that they are made of.
-_PASSED_ON = {"LeNet5", "LeNet5MNF", "MLP", "ResNet", "ResNet20"}
-
-
 def public_callables():
     """Returns `(name, function)` of all that users call, methods too."""
     found = {}
@@ -177,5 +173,5 @@ def test_signatures_are_explicit_and_annotated():
                 and parameter.name != "self"
             ):
                 bare.add(f"{name}({parameter.name})")
-    assert hidden == _PASSED_ON
+    assert hidden == set()
     assert bare == set()

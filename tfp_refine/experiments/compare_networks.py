@@ -119,10 +119,8 @@ def _layers(name):
     }.get(name, regularizers.GaussianKL(FLAGS.prior_scale))
     arguments = {"kernel_regularizer": prior, "bias_regularizer": prior}
     if name in _MULTIPLICATIVE:
-        arguments |= mnf_flags.layer_arguments()
-        if name == "ffg":
-            arguments["flow_length"] = 0
-        return layers.Conv2DMNF, layers.DenseMNF, arguments
+        changes = {"flow_length": 0} if name == "ffg" else {}
+        return *mnf_flags.layer_classes(**changes), arguments
     mean_field = layers.MeanFieldPosterior(FLAGS.initial_scale)
     fixed = layers.FixedVariancePosterior(FLAGS.initial_scale)
     arguments["kernel_posterior"], arguments["bias_posterior"] = {

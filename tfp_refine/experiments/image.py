@@ -33,7 +33,6 @@ from absl import logging
 
 from tfp_refine import datasets
 from tfp_refine import functional
-from tfp_refine import layers
 from tfp_refine import posteriors
 from tfp_refine import refinement
 from tfp_refine.experiments import image_evaluation
@@ -303,12 +302,8 @@ class Experiment:
     def _build_mnf(self):
         return self._build_with(
             "full",
-            layers.Conv2DMNF,
-            layers.DenseMNF,
-            {
-                **posterior_flags.prior_arguments(_PRIOR_SCALE),
-                **mnf_flags.layer_arguments(),
-            },
+            *mnf_flags.layer_classes(),
+            posterior_flags.prior_arguments(_PRIOR_SCALE),
         )
 
     def _build_with(self, variational, conv_layer, dense_layer, arguments):

@@ -1,5 +1,6 @@
 """Flags of multiplicative normalizing flows (MNF)."""
 
+import functools
 import math
 
 from absl import flags
@@ -47,11 +48,20 @@ def check():
     Raises:
         ValueError: If one is invalid.
     """
-    layers.DenseMNF(1, **layer_arguments())
+    _, dense_layer = layer_classes()
+    dense_layer(1)
 
 
-def layer_arguments():
-    """Returns the arguments of MNF layers that flags give, a dict."""
+def layer_classes(**changes):
+    """Returns the classes of MNF layers, with the arguments that flags give.
+
+    Args:
+        **changes: Arguments with precedence over the flags.
+
+    Returns:
+        conv_layer: `Conv2DMNF`, a `functools.partial`.
+        dense_layer: `DenseMNF`, a `functools.partial`.
+    """
     arguments = {
         name: FLAGS[name].value
         for name in (
@@ -66,4 +76,7 @@ def layer_arguments():
     }
     if arguments["max_std"] == math.inf:
         arguments["max_std"] = None
-    return arguments
+    return tuple(
+        functools.partial(layer, **arguments | changes)
+        for layer in (layers.Conv2DMNF, layers.DenseMNF)
+    )

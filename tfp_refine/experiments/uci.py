@@ -290,14 +290,12 @@ class Experiment:
         )
 
     def _mnf_model(self, split, seed):
+        _, dense_layer = mnf_flags.layer_classes()
         return self._model_with(
             split,
             seed,
-            layers.DenseMNF,
-            {
-                **posterior_flags.prior_arguments(default_prior_scale=1.0),
-                **mnf_flags.layer_arguments(),
-            },
+            dense_layer,
+            posterior_flags.prior_arguments(default_prior_scale=1.0),
         )
 
     def _model_with(self, split, seed, layer, arguments):

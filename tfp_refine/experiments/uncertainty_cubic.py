@@ -5,7 +5,6 @@ import numpy as np
 from absl import flags
 
 from tfp_refine import functional
-from tfp_refine import layers
 from tfp_refine import losses
 from tfp_refine import models
 from tfp_refine import posteriors
@@ -86,23 +85,25 @@ class Cubic:
         return ((x - self.x.mean()) / self.x.std())[:, None].astype("float32")
 
     def _build(self, method):
-        is_map = method == "map"
-        # As in a loss that is a mean over the examples.
-        penalty = keras.regularizers.L2(0.5 / (_POINTS * FLAGS.prior_scale**2))
+        if method == "map":
+            layer = keras.layers.Dense
+            # As in a loss that is a mean over the examples.
+            decay = 0.5 / (_POINTS * FLAGS.prior_scale**2)
+            penalty = keras.regularizers.L2(decay)
+            arguments = {
+                "kernel_regularizer": penalty,
+                "bias_regularizer": penalty,
+            }
+        else:
+            # Far away nothing should bound the scale.
+            _, layer = uncertainty_models.layer_classes(method, max_std=None)
+            arguments = uncertainty_models.layer_arguments(_POINTS)
         model = models.MLP(
             (1,),
             hidden=(FLAGS.cubic_units,),
-            layer=keras.layers.Dense if is_map else layers.DenseMNF,
+            layer=layer,
             seed=FLAGS.seed,
-            **(
-                {"kernel_regularizer": penalty, "bias_regularizer": penalty}
-                if is_map
-                else uncertainty_models.layer_arguments(
-                    method,
-                    _POINTS,
-                    max_std=None,  # far away nothing should bound it
-                )
-            ),
+            **arguments,
         )
         model.compile(
             optimizer=keras.optimizers.Adam(FLAGS.learning_rate),

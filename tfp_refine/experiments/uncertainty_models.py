@@ -2,7 +2,6 @@
 
 from absl import flags
 
-from tfp_refine import layers
 from tfp_refine import regularizers
 from tfp_refine.experiments import image_models
 from tfp_refine.experiments import mnf_flags
@@ -12,23 +11,33 @@ from tfp_refine.experiments import uncertainty_flags
 FLAGS = flags.FLAGS
 
 
-def layer_arguments(method, num_examples, **changes):
-    """Returns the arguments of the layers of a method with posteriors.
+def layer_classes(method, **changes):
+    """Returns the classes of the layers of a method with posteriors.
 
     Args:
         method: "ffg" or "mnf".
+        **changes: Arguments of the layers with precedence over the flags.
+
+    Returns:
+        conv_layer: Class of convolutions, a `functools.partial`.
+        dense_layer: Class of dense layers, a `functools.partial`.
+    """
+    if method == "ffg":
+        changes["flow_length"] = 0
+    return mnf_flags.layer_classes(**changes)
+
+
+def layer_arguments(num_examples):
+    """Returns the arguments of these layers that models pass on to them.
+
+    Args:
         num_examples: Number of training examples.
-        **changes: Arguments with precedence over the flags.
 
     Returns:
         arguments: Dict.
     """
-    arguments = mnf_flags.layer_arguments() | changes
-    if method == "ffg":
-        arguments["flow_length"] = 0
     prior = regularizers.GaussianKL(FLAGS.prior_scale)
     return {
-        **arguments,
         "kernel_regularizer": prior,
         "bias_regularizer": prior,
         "num_train_examples": num_examples,
@@ -44,7 +53,7 @@ def classifier(method, input_shape, num_classes, num_examples, seed, **changes):
         num_classes: Number of classes.
         num_examples: Number of training examples.
         seed: Integer.
-        **changes: As for `layer_arguments`.
+        **changes: As for `layer_classes`.
 
     Returns:
         model: `keras.Model` that returns logits.
@@ -52,6 +61,7 @@ def classifier(method, input_shape, num_classes, num_examples, seed, **changes):
     Raises:
         ValueError: If flags do not fit each other.
     """
+    conv_layer, dense_layer = layer_classes(method, **changes)
     model = image_models.build(
         uncertainty_flags.model_of(input_shape),
         input_shape,
@@ -59,11 +69,11 @@ def classifier(method, input_shape, num_classes, num_examples, seed, **changes):
         hidden=tuple(run_flags.numbers("hidden", int)),
         variational="none" if method == "map" else "full",
         batch_norm=False,
-        conv_layer=layers.Conv2DMNF,
-        dense_layer=layers.DenseMNF,
+        conv_layer=conv_layer,
+        dense_layer=dense_layer,
         prior_scale=FLAGS.prior_scale,
         seed=seed,
-        layer_arguments=layer_arguments(method, num_examples, **changes),
+        layer_arguments=layer_arguments(num_examples),
     )
     image_models.compile_classifier(model, FLAGS.learning_rate)
     return model

@@ -1,9 +1,29 @@
 """Layers of a model, each with random numbers of its own."""
 
+import functools
+import inspect
+from typing import TypeAlias
+
 import keras
 
 from tfp_refine import functional
 from tfp_refine import layers
+
+# A class of layers, or one with some of its arguments.
+Kind: TypeAlias = type[keras.layers.Layer] | functools.partial
+
+# Arguments of a model that are those of its layers, and the layers' defaults.
+_DEFAULTS = {
+    name: inspect.signature(layers.VariationalLayer).parameters[name].default
+    for name in (
+        "kernel_posterior",
+        "bias_posterior",
+        "kernel_regularizer",
+        "bias_regularizer",
+        "num_train_examples",
+        "kl_scale",
+    )
+}
 
 
 class LayerMaker:
@@ -13,14 +33,36 @@ class LayerMaker:
     never share one: they get copies, with seeds of their own. The initial
     weights and the noise of each layer come from streams of their own, which
     differ for different seeds; `None` is a fresh seed.
+
+    `arguments` are those of the model, its `locals()`. Of these, layers get the
+    posteriors, the regularizers and the like, where they differ from the
+    defaults of variational layers. So a layer of Keras gets none by default.
     """
 
-    def __init__(self, seed=None):
+    def __init__(self, seed=None, arguments=None):
         self._seed = None if seed is None else functional.seeds.check(seed)
         self._count = 0
+        self._shared = {
+            name: value
+            for name, value in (arguments or {}).items()
+            if name in _DEFAULTS and value != _DEFAULTS[name]
+        }
 
     def __call__(self, layer, *args, **arguments):
-        """Makes an unbuilt layer of a class, with these arguments."""
+        """Makes an unbuilt layer; a class, or a `functools.partial` of one."""
+        kind, bound = layer, {}
+        if isinstance(layer, functools.partial):
+            kind, bound = layer.func, layer.keywords
+        if not isinstance(kind, type):
+            raise ValueError(
+                "Layers are made by a class, or a functools.partial of one "
+                f"with keyword arguments. Received: {layer!r}"
+            )
+        shared = _accepted(kind, self._shared)
+        return self.make(kind, *args, **bound | shared | arguments)
+
+    def make(self, layer, *args, **arguments):
+        """Makes an unbuilt layer with these arguments, and none of a model."""
         noise, kernel, bias = (self._key(purpose) for purpose in range(3))
         self._count += 1
         if noise is not None and issubclass(layer, layers.VariationalLayer):
@@ -38,6 +80,35 @@ class LayerMaker:
         if self._seed is None:
             return None
         return functional.seeds.key(self._seed, self._count, purpose)
+
+
+def _accepted(kind, arguments):
+    """Returns the arguments that a class takes; refuses others.
+
+    A layer without posteriors is a point estimate already, which `None` asks
+    for.
+    """
+    known = _parameters(kind)
+    is_variational = issubclass(kind, layers.VariationalLayer)
+    for name, value in arguments.items():
+        if name not in known and (value is not None or is_variational):
+            raise ValueError(
+                f"`{name}` is not an argument of {kind.__name__}. "
+                f"Received: {name}={value!r}"
+            )
+    return {name: arguments[name] for name in known & arguments.keys()}
+
+
+def _parameters(kind):
+    """Returns the names of a constructor's arguments, with those passed on."""
+    names = set()
+    for base in inspect.getmro(kind):
+        if "__init__" in vars(base):
+            parameters = inspect.signature(base.__init__).parameters
+            names |= parameters.keys()
+            if all(v.kind is not v.VAR_KEYWORD for v in parameters.values()):
+                break
+    return names
 
 
 def _reseeded(initializer, seed):

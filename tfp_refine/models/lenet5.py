@@ -1,6 +1,7 @@
 """LeNet-5 with variational layers."""
 
-from collections.abc import Callable
+import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +9,8 @@ import keras
 
 from tfp_refine import _validation
 from tfp_refine import layers
+from tfp_refine.layers import argument_types
+from tfp_refine.layers import flow_settings
 from tfp_refine.models import layer_maker
 
 
@@ -17,12 +20,18 @@ def LeNet5(  # Named as a class, as models are in keras.applications.
     *,
     widths: Sequence[int] = (6, 16, 120, 84),
     padding: str = "same",
-    activation: Any = "relu",
-    conv_layer: Callable = layers.Conv2DFlipout,
-    dense_layer: Callable = layers.DenseLocalReparameterization,
+    activation: argument_types.Activation = "relu",
+    conv_layer: layer_maker.Kind = layers.Conv2DFlipout,
+    dense_layer: layer_maker.Kind = layers.DenseLocalReparameterization,
+    kernel_initializer: argument_types.Initializer = "he_normal",
+    kernel_posterior: argument_types.Posterior = "mean_field",
+    bias_posterior: argument_types.Posterior = "mean_field",
+    kernel_regularizer: argument_types.Regularizer = "gaussian_kl",
+    bias_regularizer: argument_types.Regularizer = "gaussian_kl",
+    num_train_examples: int | None = None,
+    kl_scale: float = 1.0,
     seed: int | None = None,
     name: str | None = "lenet5",
-    **layer_arguments: Any,
 ) -> keras.Model:
     """Builds LeNet-5, with a posterior for every weight and bias.
 
@@ -39,20 +48,31 @@ def LeNet5(  # Named as a class, as models are in keras.applications.
             dense layer. Defaults to `(6, 16, 120, 84)`.
         padding: Of the convolutions, `"same"` or `"valid"`.
         activation: Activation of the hidden layers. Defaults to `"relu"`.
-        conv_layer: Class of the convolutions, called as `keras.layers.Conv2D`.
-        dense_layer: Class of the dense layers, called as `keras.layers.Dense`.
+        conv_layer: Class of the convolutions, called as `keras.layers.Conv2D`,
+            or a `functools.partial` of one with more of its arguments.
+        dense_layer: The same of the dense layers, as `keras.layers.Dense`.
+        kernel_initializer: Initializer of the kernels' means. Defaults to
+            `"he_normal"`.
+        kernel_posterior: Posterior family of the kernels, its name, or `None`
+            for point estimates. Defaults to `"mean_field"`.
+        bias_posterior: The same of the biases.
+        kernel_regularizer: KL regularizer of the kernels, or its name. Defaults
+            to `"gaussian_kl"`.
+        bias_regularizer: The same of the biases.
+        num_train_examples: Number of training examples. Can be set later, by
+            `layers.set_num_train_examples`.
+        kl_scale: Factor on the KL divergence. Defaults to `1.0`.
         seed: Integer that fixes the initial weights and the noise; each layer
             has streams of its own.
         name: Name of the model.
-        **layer_arguments: Arguments of each layer, such as
-            `kernel_regularizer`, `kernel_posterior`, `num_train_examples`.
 
     Returns:
         model: Functional `keras.Model`, not compiled, `[B, H, W, C]` to logits
             `[B, num_classes]`.
 
     Raises:
-        ValueError: If `input_shape` has not 3 sizes, or an argument is invalid.
+        ValueError: If an argument is invalid, or a class of layers does not
+            have an argument that is not at its default.
 
     Example:
 
@@ -76,8 +96,7 @@ def LeNet5(  # Named as a class, as models are in keras.applications.
             "`widths` must hold the filters of two or more convolutions and "
             f"the units of a dense layer. Received: widths={widths}"
         )
-    make = layer_maker.LayerMaker(seed)
-    layer_arguments.setdefault("kernel_initializer", "he_normal")
+    make = layer_maker.LayerMaker(seed, locals())
     *filters, units = widths
     inputs = keras.Input(input_shape, name="inputs")
     x = inputs
@@ -90,7 +109,7 @@ def LeNet5(  # Named as a class, as models are in keras.applications.
             data_format="channels_last",
             activation=activation,
             name=f"conv_{index}",
-            **layer_arguments,
+            kernel_initializer=kernel_initializer,
         )(x)
         if index < 2:
             x = keras.layers.MaxPooling2D(
@@ -105,11 +124,14 @@ def LeNet5(  # Named as a class, as models are in keras.applications.
         units,
         activation=activation,
         name="hidden",
-        **layer_arguments,
+        kernel_initializer=kernel_initializer,
     )(x)
-    outputs = make(dense_layer, num_classes, name="outputs", **layer_arguments)(
-        x
-    )
+    outputs = make(
+        dense_layer,
+        num_classes,
+        name="outputs",
+        kernel_initializer=kernel_initializer,
+    )(x)
     return keras.Model(inputs, outputs, name=name)
 
 
@@ -119,9 +141,25 @@ def LeNet5MNF(  # Named as a class, as models are in keras.applications.
     *,
     widths: Sequence[int] = (20, 50, 500),
     padding: str = "valid",
+    activation: argument_types.Activation = "relu",
+    kernel_initializer: argument_types.Initializer = "he_normal",
+    bias_posterior: argument_types.Posterior = "mean_field",
+    kernel_regularizer: argument_types.Regularizer = "gaussian_kl",
+    bias_regularizer: argument_types.Regularizer = "gaussian_kl",
+    flow_length: int = 2,
+    flow_units: int = 50,
+    auxiliary_flow_length: int = 2,
+    auxiliary_flow_units: int = 100,
+    masks: str = "random",
+    auxiliary: str = "log_precision",
+    log_var_init: float = -9.0,
+    z_var_init: float = 0.01,
     max_std: float | None = 0.5,
+    inference_estimator: str = "local_reparameterization",
+    num_train_examples: int | None = None,
+    kl_scale: float = 1.0,
+    seed: int | None = None,
     name: str | None = "lenet5_mnf",
-    **arguments: Any,
 ) -> keras.Model:
     """Builds LeNet-5 with a multiplicative normalizing flow in each layer.
 
@@ -135,11 +173,32 @@ def LeNet5MNF(  # Named as a class, as models are in keras.applications.
         num_classes: Number of outputs, logits. Defaults to `10`.
         widths: As for `LeNet5`. Defaults to `(20, 50, 500)`.
         padding: Of the convolutions. Defaults to `"valid"`.
+        activation: Activation of the hidden layers. Defaults to `"relu"`.
+        kernel_initializer: Initializer of the kernels' means. Defaults to
+            `"he_normal"`.
+        bias_posterior: Posterior family of the biases, its name, or `None` for
+            point estimates. Defaults to `"mean_field"`.
+        kernel_regularizer: KL regularizer of the kernels, or its name. Defaults
+            to `"gaussian_kl"`.
+        bias_regularizer: The same of the biases.
+        flow_length: Steps of the flow of the multipliers. Defaults to `2`.
+        flow_units: Hidden units of each step. Defaults to `50`.
+        auxiliary_flow_length: Steps of the flow of `r(z|W)`. Defaults to `2`.
+        auxiliary_flow_units: Hidden units of each of them. Defaults to `100`.
+        masks: As for `layers.DenseMNF`. Defaults to `"random"`.
+        auxiliary: As for `layers.DenseMNF`. Defaults to `"log_precision"`.
+        log_var_init: Initial log variance of the weights given the multipliers.
+            Defaults to `-9.0`.
+        z_var_init: Initial variance of the multipliers. Defaults to `0.01`.
         max_std: Largest standard deviation that weights have in the outputs.
             Defaults to `0.5`.
+        inference_estimator: As for `layers.DenseMNF`. Defaults to
+            `"local_reparameterization"`.
+        num_train_examples: Number of training examples. Can be set later, by
+            `layers.set_num_train_examples`.
+        kl_scale: Factor on the KL divergence. Defaults to `1.0`.
+        seed: As for `LeNet5`.
         name: Name of the model.
-        **arguments: Others of `LeNet5` and of the layers, such as
-            `num_train_examples`, `flow_length`, `seed`.
 
     Returns:
         model: Functional `keras.Model`, not compiled, `[B, H, W, C]` to logits
@@ -157,14 +216,13 @@ def LeNet5MNF(  # Named as a class, as models are in keras.applications.
     Reference:
         - [Louizos and Welling, 2017](https://arxiv.org/abs/1703.01961)
     """
+    arguments: dict[str, Any] = dict(locals())
+    flow = {
+        field.name: arguments.pop(field.name)
+        for field in dataclasses.fields(flow_settings.FlowSettings)
+    }
     return LeNet5(
-        input_shape,
-        num_classes,
-        widths=widths,
-        padding=padding,
-        conv_layer=layers.Conv2DMNF,
-        dense_layer=layers.DenseMNF,
-        max_std=max_std,
-        name=name,
+        conv_layer=functools.partial(layers.Conv2DMNF, **flow),
+        dense_layer=functools.partial(layers.DenseMNF, **flow),
         **arguments,
     )

@@ -1,13 +1,12 @@
 """Multilayer perceptrons with variational layers."""
 
-from collections.abc import Callable
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 
 from tfp_refine import _validation
 from tfp_refine import layers
+from tfp_refine.layers import argument_types
 from tfp_refine.models import layer_maker
 
 
@@ -16,12 +15,18 @@ def MLP(  # Named as a class, as models are in keras.applications.
     outputs: int = 1,
     *,
     hidden: Sequence[int] = (50,),
-    activation: Any = "relu",
-    layer: Callable = layers.DenseLocalReparameterization,
-    noise_scale: Any = None,
+    activation: argument_types.Activation = "relu",
+    layer: layer_maker.Kind = layers.DenseLocalReparameterization,
+    noise_scale: float | None = None,
+    kernel_initializer: argument_types.Initializer = "glorot_uniform",
+    kernel_posterior: argument_types.Posterior = "mean_field",
+    bias_posterior: argument_types.Posterior = "mean_field",
+    kernel_regularizer: argument_types.Regularizer = "gaussian_kl",
+    bias_regularizer: argument_types.Regularizer = "gaussian_kl",
+    num_train_examples: int | None = None,
+    kl_scale: float = 1.0,
     seed: int | None = None,
     name: str | None = "mlp",
-    **layer_arguments: Any,
 ) -> keras.Model:
     """Builds a multilayer perceptron whose dense layers are variational.
 
@@ -31,23 +36,33 @@ def MLP(  # Named as a class, as models are in keras.applications.
         outputs: Number of outputs, linear: logits or means. Defaults to `1`.
         hidden: Units of each hidden layer. Defaults to `(50,)`.
         activation: Activation of the hidden layers. Defaults to `"relu"`.
-        layer: Class of the layers, called as `keras.layers.Dense`.
+        layer: Class of the layers, called as `keras.layers.Dense`, or a
+            `functools.partial` of one with more of its arguments.
         noise_scale: For regression with a learned homoscedastic noise: its
             initial standard deviation; the model then ends in
             `layers.HomoscedasticNoise`. Defaults to `None`, without.
+        kernel_initializer: Initializer of the kernels' means. Defaults to
+            `"glorot_uniform"`.
+        kernel_posterior: Posterior family of the kernels, its name, or `None`
+            for point estimates. Defaults to `"mean_field"`.
+        bias_posterior: The same of the biases.
+        kernel_regularizer: KL regularizer of the kernels, or its name. Defaults
+            to `"gaussian_kl"`.
+        bias_regularizer: The same of the biases.
+        num_train_examples: Number of training examples. Can be set later, by
+            `layers.set_num_train_examples`.
+        kl_scale: Factor on the KL divergence. Defaults to `1.0`.
         seed: Integer that fixes the initial weights and the noise; each layer
             has streams of its own.
         name: Name of the model.
-        **layer_arguments: Arguments of each layer, such as
-            `kernel_regularizer`, `kernel_posterior`, `num_train_examples`.
 
     Returns:
         model: Functional `keras.Model`, not compiled. `[B, *input_shape]` to
             `[B, outputs]`, or to `[B, 2 * outputs]` with `noise_scale`.
 
     Raises:
-        ValueError: If an argument is invalid, such as `hidden` that does not
-            hold positive integers.
+        ValueError: If an argument is invalid, or `layer` does not have an
+            argument that is not at its default.
 
     Example:
 
@@ -66,7 +81,7 @@ def MLP(  # Named as a class, as models are in keras.applications.
     if len(input_shape) > 1:
         x = keras.layers.Flatten(data_format="channels_last", name="flatten")(x)
     widths = (*hidden, outputs)
-    make = layer_maker.LayerMaker(seed)
+    make = layer_maker.LayerMaker(seed, locals())
     for index, units in enumerate(widths):
         last = index == len(widths) - 1
         x = make(
@@ -74,7 +89,7 @@ def MLP(  # Named as a class, as models are in keras.applications.
             units,
             activation=None if last else activation,
             name="outputs" if last else f"hidden_{index}",
-            **layer_arguments,
+            kernel_initializer=kernel_initializer,
         )(x)
     if noise_scale is not None:
         x = layers.HomoscedasticNoise(noise_scale, name="noise")(x)

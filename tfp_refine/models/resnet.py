@@ -1,13 +1,12 @@
 """Residual networks with variational layers."""
 
-from collections.abc import Callable
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 
 from tfp_refine import _validation
 from tfp_refine import layers
+from tfp_refine.layers import argument_types
 from tfp_refine.models import layer_maker
 
 VARIATIONAL = ("none", "hybrid", "full")
@@ -18,15 +17,21 @@ def ResNet(  # Named as a class, as models are in keras.applications.
     num_classes: int = 10,
     *,
     depth: int = 20,
-    variational: Any = "hybrid",
+    variational: str = "hybrid",
     batch_norm: bool = False,
-    activation: Any = None,
-    conv_layer: Callable = layers.Conv2DFlipout,
-    dense_layer: Callable = layers.DenseLocalReparameterization,
+    activation: argument_types.Activation = None,
+    conv_layer: layer_maker.Kind = layers.Conv2DFlipout,
+    dense_layer: layer_maker.Kind = layers.DenseLocalReparameterization,
     l2: float = 1e-4,
+    kernel_initializer: argument_types.Initializer = None,
+    kernel_posterior: argument_types.Posterior = "mean_field",
+    bias_posterior: argument_types.Posterior = None,
+    kernel_regularizer: argument_types.Regularizer = "gaussian_kl",
+    bias_regularizer: argument_types.Regularizer = "gaussian_kl",
+    num_train_examples: int | None = None,
+    kl_scale: float = 1.0,
     seed: int | None = None,
     name: str | None = None,
-    **layer_arguments: Any,
 ) -> keras.Model:
     """Builds a residual network for small images (He et al., 2015, sec. 4.2).
 
@@ -56,22 +61,32 @@ def ResNet(  # Named as a class, as models are in keras.applications.
         activation: Activation. Defaults to `None`: `"selu"`, or `"relu"` with
             `variational="none"`.
         conv_layer: Class of the Bayesian convolutions, called as
-            `keras.layers.Conv2D`.
-        dense_layer: Class of the last layer if it is Bayesian, called as
-            `keras.layers.Dense`.
+            `keras.layers.Conv2D`, or a `functools.partial` of one with more of
+            its arguments.
+        dense_layer: The same of the last layer, as `keras.layers.Dense`.
         l2: Factor of the deterministic kernels' L2 penalty. Defaults to `1e-4`.
+        kernel_initializer: Initializer of the Bayesian kernels' means. Defaults
+            to `None`: He normal, times `depth ** (-1 / 4)` in convolutions.
+        kernel_posterior: Posterior family of the Bayesian layers' kernels, its
+            name, or `None` for point estimates. Defaults to `"mean_field"`.
+        bias_posterior: The same of their biases. Defaults to `None`.
+        kernel_regularizer: KL regularizer of these kernels, or its name.
+            Defaults to `"gaussian_kl"`.
+        bias_regularizer: The same of these biases.
+        num_train_examples: Number of training examples. Can be set later, by
+            `layers.set_num_train_examples`.
+        kl_scale: Factor on the KL divergence. Defaults to `1.0`.
         seed: Integer that fixes the initial weights and the noise; each layer
             has streams of its own.
         name: Name of the model. Defaults to `None`, `"resnet20"` and so on.
-        **layer_arguments: Arguments of each Bayesian layer, such as
-            `kernel_regularizer`, `kernel_posterior`, `num_train_examples`.
 
     Returns:
         model: Functional `keras.Model`, not compiled, `[B, H, W, C]` to logits
             `[B, num_classes]`.
 
     Raises:
-        ValueError: If an argument is invalid.
+        ValueError: If an argument is invalid, or a class of layers does not
+            have an argument that is not at its default.
 
     Example:
 
@@ -102,7 +117,12 @@ def ResNet(  # Named as a class, as models are in keras.applications.
     if activation is None:
         activation = "relu" if variational == "none" else "selu"
     weights = _Weights(
-        seed, depth, conv_layer, dense_layer, l2, layer_arguments
+        layer_maker.LayerMaker(seed, locals()),
+        depth,
+        conv_layer,
+        dense_layer,
+        l2,
+        kernel_initializer,
     )
     inputs = keras.Input(input_shape, name="inputs")
     x = weights.conv(16, 3, "conv1_conv")(inputs)
@@ -127,10 +147,27 @@ def ResNet(  # Named as a class, as models are in keras.applications.
 
 
 def ResNet20(
-    input_shape: Sequence[int], num_classes: int = 10, **arguments: Any
+    input_shape: Sequence[int],
+    num_classes: int = 10,
+    *,
+    variational: str = "hybrid",
+    batch_norm: bool = False,
+    activation: argument_types.Activation = None,
+    conv_layer: layer_maker.Kind = layers.Conv2DFlipout,
+    dense_layer: layer_maker.Kind = layers.DenseLocalReparameterization,
+    l2: float = 1e-4,
+    kernel_initializer: argument_types.Initializer = None,
+    kernel_posterior: argument_types.Posterior = "mean_field",
+    bias_posterior: argument_types.Posterior = None,
+    kernel_regularizer: argument_types.Regularizer = "gaussian_kl",
+    bias_regularizer: argument_types.Regularizer = "gaussian_kl",
+    num_train_examples: int | None = None,
+    kl_scale: float = 1.0,
+    seed: int | None = None,
+    name: str | None = None,
 ) -> keras.Model:
     """Builds a `ResNet` of depth 20; the arguments are the same."""
-    return ResNet(input_shape, num_classes, depth=20, **arguments)
+    return ResNet(**locals(), depth=20)
 
 
 def _block(
@@ -170,18 +207,15 @@ class _Weights:
     """Makes the layers that have weights, Bayesian or deterministic."""
 
     def __init__(
-        self, seed, depth, conv_layer, dense_layer, l2, layer_arguments
+        self, maker, depth, conv_layer, dense_layer, l2, kernel_initializer
     ):
-        self._make = layer_maker.LayerMaker(seed)
+        self._maker = maker
         self._conv_layer = conv_layer
         self._dense_layer = dense_layer
-        self._layer_arguments = {
-            "bias_posterior": None,
-            "bias_initializer": keras.initializers.RandomNormal(stddev=0.1),
-            **layer_arguments,
-        }
+        self._kernel_initializer = kernel_initializer
+        self._bias_initializer = keras.initializers.RandomNormal(stddev=0.1)
         # Standard deviations of "he_normal" times depth ** (-1 / 4).
-        self._kernel_initializer = keras.initializers.VarianceScaling(
+        self._shrunk = keras.initializers.VarianceScaling(
             2.0 / depth**0.5, "fan_in", "truncated_normal"
         )
         self._deterministic = {
@@ -191,32 +225,38 @@ class _Weights:
 
     def conv(self, filters, kernel_size, name, strides=1, bayesian=False):
         """Makes a convolution."""
-        layer = self._conv_layer if bayesian else keras.layers.Conv2D
-        options = (
-            {
-                "kernel_initializer": self._kernel_initializer,
-                **self._layer_arguments,
-            }
-            if bayesian
-            else self._deterministic
-        )
         return self._make(
-            layer,
+            self._conv_layer if bayesian else None,
+            keras.layers.Conv2D,
+            self._shrunk,
             filters,
             kernel_size,
             strides=strides,
             padding="same",
             data_format="channels_last",
             name=name,
-            **options,
         )
 
     def outputs(self, num_classes, bayesian):
         """Makes the last layer."""
-        layer = self._dense_layer if bayesian else keras.layers.Dense
-        options = (
-            {"kernel_initializer": "he_normal", **self._layer_arguments}
-            if bayesian
-            else self._deterministic
+        return self._make(
+            self._dense_layer if bayesian else None,
+            keras.layers.Dense,
+            "he_normal",
+            num_classes,
+            name="outputs",
         )
-        return self._make(layer, num_classes, name="outputs", **options)
+
+    def _make(self, bayesian, deterministic, initializer, *args, **arguments):
+        """Makes a Bayesian layer, or else a deterministic one."""
+        if bayesian is None:
+            return self._maker.make(
+                deterministic, *args, **arguments, **self._deterministic
+            )
+        return self._maker(
+            bayesian,
+            *args,
+            **arguments,
+            kernel_initializer=self._kernel_initializer or initializer,
+            bias_initializer=self._bias_initializer,
+        )
