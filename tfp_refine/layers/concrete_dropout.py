@@ -17,8 +17,7 @@ from tfp_refine.layers import scopes
 _TINY = 1e-7
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class ConcreteDropout(
     kl_weight.WeighsKL, random_layer.RandomLayer, keras.layers.Wrapper
 ):

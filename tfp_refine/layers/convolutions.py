@@ -102,8 +102,7 @@ class VariationalConv(convolutional_layer.ConvolutionalLayer):
         return inputs[(slice(None), slice(None), *steps)]
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class Conv1DReparameterization(estimators.Reparameterization, VariationalConv):
     """1D convolution whose weights are drawn once for each call.
 
@@ -113,8 +112,7 @@ class Conv1DReparameterization(estimators.Reparameterization, VariationalConv):
     keras_layer = keras.layers.Conv1D
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class Conv1DFlipout(estimators.Flipout, VariationalConv):
     """1D convolution that decorrelates one draw of the weights by random signs.
 
@@ -124,8 +122,7 @@ class Conv1DFlipout(estimators.Flipout, VariationalConv):
     keras_layer = keras.layers.Conv1D
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class Conv2DReparameterization(estimators.Reparameterization, VariationalConv):
     """2D convolution whose weights are drawn once for each call.
 
@@ -135,8 +132,7 @@ class Conv2DReparameterization(estimators.Reparameterization, VariationalConv):
     keras_layer = keras.layers.Conv2D
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class Conv2DLocalReparameterization(
     estimators.LocalReparameterization, VariationalConv
 ):
@@ -157,8 +153,7 @@ class Conv2DLocalReparameterization(
     keras_layer = keras.layers.Conv2D
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class Conv2DFlipout(estimators.Flipout, VariationalConv):
     """2D convolution that decorrelates one draw of the weights by random signs.
 
@@ -168,8 +163,7 @@ class Conv2DFlipout(estimators.Flipout, VariationalConv):
     keras_layer = keras.layers.Conv2D
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class Conv3DReparameterization(estimators.Reparameterization, VariationalConv):
     """3D convolution whose weights are drawn once for each call.
 
@@ -179,8 +173,7 @@ class Conv3DReparameterization(estimators.Reparameterization, VariationalConv):
     keras_layer = keras.layers.Conv3D
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class Conv3DFlipout(estimators.Flipout, VariationalConv):
     """3D convolution that decorrelates one draw of the weights by random signs.
 

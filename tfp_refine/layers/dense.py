@@ -75,8 +75,7 @@ class VariationalDense(variational_layer.VariationalLayer):
         return {**super().get_config(), "units": self.units}
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class DenseReparameterization(estimators.Reparameterization, VariationalDense):
     """Dense layer whose weights are drawn once for each call.
 
@@ -96,8 +95,7 @@ class DenseReparameterization(estimators.Reparameterization, VariationalDense):
     """
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class DenseLocalReparameterization(
     estimators.LocalReparameterization, VariationalDense
 ):
@@ -122,8 +120,7 @@ class DenseLocalReparameterization(
     """
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class DenseFlipout(estimators.Flipout, VariationalDense):
     """Dense layer that decorrelates one draw of the weights by random signs.
 

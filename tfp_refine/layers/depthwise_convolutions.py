@@ -110,8 +110,7 @@ class VariationalDepthwiseConv(convolutional_layer.ConvolutionalLayer):
         return config
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class DepthwiseConv1DFlipout(estimators.Flipout, VariationalDepthwiseConv):
     """Depthwise 1D convolution that decorrelates one draw by random signs.
 
@@ -123,8 +122,7 @@ class DepthwiseConv1DFlipout(estimators.Flipout, VariationalDepthwiseConv):
     keras_layer = keras.layers.DepthwiseConv1D
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class DepthwiseConv2DFlipout(estimators.Flipout, VariationalDepthwiseConv):
     """Depthwise 2D convolution that decorrelates one draw by random signs.
 

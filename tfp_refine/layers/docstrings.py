@@ -1,4 +1,4 @@
-"""Docstrings of layers, composed of fragments that are written once."""
+"""Docstrings of public layers, composed of fragments that are written once."""
 
 import functools
 import inspect
@@ -6,6 +6,8 @@ import re
 import textwrap
 from collections.abc import Mapping
 from typing import TypeVar
+
+import keras
 
 Layer = TypeVar("Layer", bound=type)
 
@@ -266,12 +268,13 @@ _LINE = re.compile(r"^( *)\{(\w+)\}$", re.MULTILINE)
 _WORD = re.compile(r"\{(\w+)\}")
 
 
-def compose(layer: Layer) -> Layer:
-    """Fills fragments into the docstring of a layer; a class decorator.
+def public_layer(layer: Layer) -> Layer:
+    """Registers a layer, and fills fragments into its docstring; a decorator.
 
     `{args}` becomes a section with every argument of the constructor, in its
     order.
     """
+    keras.saving.register_keras_serializable(package="tfp_refine")(layer)
     if layer.__doc__ is None:  # `python -OO` strips docstrings
         return layer
     values = _values(layer)

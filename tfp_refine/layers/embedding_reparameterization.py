@@ -10,8 +10,7 @@ from tfp_refine.layers import docstrings
 from tfp_refine.layers import sampled_layer
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class EmbeddingReparameterization(sampled_layer.SampledLayer):
     """Embedding that draws all of its rows once for each call.
 

@@ -11,8 +11,7 @@ from tfp_refine.layers import docstrings
 from tfp_refine.math import softplus
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class HomoscedasticNoise(keras.layers.Layer):
     """Layer that appends one learned noise scale for each output.
 

@@ -12,8 +12,7 @@ from tfp_refine.layers import random_layer
 from tfp_refine.layers import scopes
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class MCDropout(random_layer.RandomLayer, keras.layers.Dropout):
     """Dropout in training and in predictions, which makes them random.
 

@@ -108,8 +108,7 @@ class MultiplicativeLayer(estimators.LocalReparameterization):
         return config
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class DenseMNF(MultiplicativeLayer, dense.VariationalDense):
     """Dense layer whose posterior is a multiplicative normalizing flow.
 
@@ -175,8 +174,7 @@ class DenseMNF(MultiplicativeLayer, dense.VariationalDense):
         return self.apply_kernel(inputs * z, loc)
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class Conv2DMNF(MultiplicativeLayer, convolutions.VariationalConv):
     """2D convolution whose posterior is a multiplicative normalizing flow.
 

@@ -12,8 +12,7 @@ from tfp_refine.layers import docstrings
 from tfp_refine.layers import sampled_layer
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class RecurrentLayer(sampled_layer.SampledLayer):
     """Base of recurrent layers with a kernel for inputs and one for states.
 
@@ -147,8 +146,7 @@ class RecurrentLayer(sampled_layer.SampledLayer):
         return {**super().get_config(), "use_cudnn": self.layer.use_cudnn}
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class GRUReparameterization(RecurrentLayer):
     """GRU layer that draws all of its weights once for each call.
 
@@ -201,8 +199,7 @@ class GRUReparameterization(RecurrentLayer):
         super().__init__(**self.grouped(locals()))
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class LSTMReparameterization(RecurrentLayer):
     """LSTM layer that draws all of its weights once for each call.
 

@@ -28,8 +28,7 @@ _OWN = (
 )
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class SampledLayer(posterior_layer.PosteriorLayer):
     """Base of layers that draw the weights of a Keras layer for each call.
 

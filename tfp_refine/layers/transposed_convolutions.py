@@ -104,8 +104,7 @@ class VariationalConvTranspose(convolutional_layer.ConvolutionalLayer):
         )
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class Conv1DTransposeFlipout(estimators.Flipout, VariationalConvTranspose):
     """Transposed 1D convolution that decorrelates one draw by random signs.
 
@@ -115,8 +114,7 @@ class Conv1DTransposeFlipout(estimators.Flipout, VariationalConvTranspose):
     keras_layer = keras.layers.Conv1DTranspose
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class Conv2DTransposeFlipout(estimators.Flipout, VariationalConvTranspose):
     """Transposed 2D convolution that decorrelates one draw by random signs.
 
@@ -126,8 +124,7 @@ class Conv2DTransposeFlipout(estimators.Flipout, VariationalConvTranspose):
     keras_layer = keras.layers.Conv2DTranspose
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class Conv3DTransposeFlipout(estimators.Flipout, VariationalConvTranspose):
     """Transposed 3D convolution that decorrelates one draw by random signs.
 

@@ -18,8 +18,7 @@ from tfp_refine.layers import scopes
 from tfp_refine.layers import variational_weight
 
 
-@keras.saving.register_keras_serializable(package="tfp_refine")
-@docstrings.compose
+@docstrings.public_layer
 class VariationalLayer(
     linear_map.LinearMap, pruning.PrunableUnits, posterior_layer.PosteriorLayer
 ):
