@@ -5,8 +5,6 @@ each output the same mean and variance. They differ in the draws that a batch
 shares, and so in the variance of a gradient and in cost.
 """
 
-from collections.abc import Iterator
-
 import keras
 import tensorflow as tf
 
@@ -24,17 +22,12 @@ class Reparameterization(variational_layer.VariationalLayer):
 
     def sample_outputs(self, inputs: tf.Tensor) -> tf.Tensor:
         """Computes pre-activations with one draw of the weights."""
-        dtype = self.compute_dtype
-        kernel = self._weight_tensors["kernel"].sample(
-            self.seed_generator, dtype
+        return self.apply_weights(
+            lambda: inputs,
+            lambda weight: weight.sample(
+                self.seed_generator, self.compute_dtype
+            ),
         )
-        outputs = self.apply_kernel(inputs, kernel)
-        if self.use_bias:
-            bias = self._weight_tensors["bias"].sample(
-                self.seed_generator, dtype
-            )
-            outputs = outputs + self.broadcast_bias(bias)
-        return outputs
 
 
 class LocalReparameterization(variational_layer.VariationalLayer):
@@ -53,16 +46,11 @@ class LocalReparameterization(variational_layer.VariationalLayer):
         dtype = (
             "float32" if self.compute_dtype == "float16" else self.compute_dtype
         )
-        variance = 0.0
-        kernel_variance = self._weight_tensors["kernel"].variance(dtype)
-        if kernel_variance is not None:
-            squared = keras.ops.square(keras.ops.cast(inputs, dtype))
-            variance = self.apply_kernel(squared, kernel_variance)
-        if self.use_bias:
-            bias_variance = self._weight_tensors["bias"].variance(dtype)
-            if bias_variance is not None:
-                variance = variance + self.broadcast_bias(bias_variance)
-        if isinstance(variance, float):
+        variance = self.apply_weights(
+            lambda: keras.ops.square(keras.ops.cast(inputs, dtype)),
+            lambda weight: weight.variance(dtype),
+        )
+        if variance is None:
             return outputs
         scale = keras.ops.sqrt(variance + _VARIANCE_FLOOR)
         noise = random_draws.standard_normal(
@@ -83,21 +71,13 @@ class Flipout(variational_layer.VariationalLayer):
     def sample_outputs(self, inputs: tf.Tensor) -> tf.Tensor:
         """Computes pre-activations with a sign-flipped draw of the weights."""
         outputs = with_correlations(self, inputs, self.mean_outputs(inputs))
-        dtype = self.compute_dtype
-        noise = 0.0
-        kernel_noise = self._weight_tensors["kernel"].perturbation(
-            self.seed_generator, dtype
+        noise = self.apply_weights(
+            lambda: inputs * self._signs(inputs),
+            lambda weight: weight.perturbation(
+                self.seed_generator, self.compute_dtype
+            ),
         )
-        if kernel_noise is not None:
-            flipped = inputs * self._signs(inputs)
-            noise = self.apply_kernel(flipped, kernel_noise)
-        if self.use_bias:
-            bias_noise = self._weight_tensors["bias"].perturbation(
-                self.seed_generator, dtype
-            )
-            if bias_noise is not None:
-                noise = noise + self.broadcast_bias(bias_noise)
-        if isinstance(noise, float):
+        if noise is None:
             return outputs
         return outputs + noise * self._signs(outputs)
 
@@ -123,33 +103,22 @@ def with_correlations(
     units and positions, as if each example had its own draw of the weights.
     """
     dtype = layer.compute_dtype
-    kernel = layer._weight_tensors["kernel"].factor
-    if kernel is not None:
-        for factor, coefficient in _scaled_factors(layer, kernel, outputs):
-            outputs = outputs + coefficient * layer.apply_kernel(
-                inputs, keras.ops.cast(factor, dtype)
-            )
-    bias = layer._weight_tensors["bias"].factor if layer.use_bias else None
-    if bias is not None:
-        for factor, coefficient in _scaled_factors(layer, bias, outputs):
-            outputs = outputs + coefficient * layer.broadcast_bias(
-                keras.ops.cast(factor, dtype)
+    ones = (1,) * (len(outputs.shape) - 1)
+    for weight in layer.weight_tensors:
+        if weight.factor is None:
+            continue
+        factors = keras.ops.convert_to_tensor(weight.factor)
+        rank = factors.shape[0]
+        draws = random_draws.standard_normal(
+            (rank, keras.ops.shape(outputs)[0]), dtype, layer.seed_generator
+        )
+        for k in range(rank):
+            factor = keras.ops.cast(factors[k], dtype)
+            outputs = outputs + keras.ops.reshape(
+                draws[k] / rank**0.5, (-1, *ones)
+            ) * (
+                layer.apply_kernel(inputs, factor)
+                if weight.name == "kernel"
+                else layer.broadcast_bias(factor)
             )
     return outputs
-
-
-def _scaled_factors(
-    layer: variational_layer.VariationalLayer,
-    factor: keras.Variable,
-    outputs: tf.Tensor,
-) -> Iterator[tuple[tf.Tensor, tf.Tensor]]:
-    """Yields each factor with coefficients of the examples, `[B, 1, ...]`."""
-    factor = keras.ops.convert_to_tensor(factor)
-    rank = factor.shape[0]
-    shape = (rank, keras.ops.shape(outputs)[0])
-    draws = random_draws.standard_normal(
-        shape, layer.compute_dtype, layer.seed_generator
-    )
-    ones = (1,) * (len(outputs.shape) - 1)
-    for k in range(rank):
-        yield factor[k], keras.ops.reshape(draws[k] / rank**0.5, (-1, *ones))

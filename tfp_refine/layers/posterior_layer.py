@@ -90,30 +90,40 @@ class PosteriorLayer(kl_weight.WeighsKL, random_layer.RandomLayer):
         """Returns the name of the argument for the kernel or the bias."""
         return f"{name}_regularizer"
 
-    def keep_weight(self, name: str, weight: Weight) -> None:
-        """Keeps a weight tensor, and adds its KL divergence to the losses."""
-        self._weight_tensors[name] = weight
-        if isinstance(weight, variational_weight.VariationalWeight):
-            self._kl_weight.build(
-                "float64" if self.variable_dtype == "float64" else "float32"
-            )
-            self._attach_kl(weight)
-
-    def set_prior(
+    def keep_weight(
         self,
-        weight: variational_weight.VariationalWeight,
-        regularizer: regularizers.KLRegularizer,
+        part: str,
+        name: str,
+        loc: keras.Variable,
         fan_in: int,
-    ) -> None:
-        """Gives a weight tensor its prior, for units of `fan_in` inputs."""
-        regularizer = regularizer.for_fan_in(fan_in)
-        site = regularizers.PriorSite(
-            weight.name,
-            weight.loc,
-            self.add_full_precision_weight,
-            self._shared_prior_weights,
+        unit_axes: tuple[int, ...] = (-1,),
+    ) -> Weight:
+        """Makes a weight tensor of a variable, and adds its KL to the losses.
+
+        Its posterior and its prior are those of `part`, for units of `fan_in`
+        inputs.
+        """
+        regularizer = getattr(self, f"{part}_regularizer")
+        posterior = getattr(self, f"{part}_posterior")
+        if posterior is None:
+            self._weight_tensors[name] = variational_weight.PointWeight(
+                name, loc
+            )
+            return self._weight_tensors[name]
+        add_weight = self.add_full_precision_weight
+        weight = posterior.build(add_weight, name, loc, unit_axes)
+        self._weight_tensors[name] = weight
+        if regularizer is not None:
+            regularizer = regularizer.for_fan_in(fan_in)
+            site = regularizers.PriorSite(
+                name, loc, add_weight, self._shared_prior_weights
+            )
+            weight.set_prior(regularizer, regularizer.prior_weights(site))
+        self._kl_weight.build(
+            "float64" if self.variable_dtype == "float64" else "float32"
         )
-        weight.set_prior(regularizer, regularizer.prior_weights(site))
+        self._attach_kl(weight)
+        return weight
 
     def add_full_precision_weight(self, **arguments: Any) -> keras.Variable:
         """Calls `add_weight` for a variable that is never cast to half."""

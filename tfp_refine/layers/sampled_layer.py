@@ -14,7 +14,6 @@ from tfp_refine.layers import argument_types
 from tfp_refine.layers import docstrings
 from tfp_refine.layers import posterior_layer
 from tfp_refine.layers import scopes
-from tfp_refine.layers import variational_weight
 
 # Arguments that are not the twin's.
 _OWN = (
@@ -125,24 +124,8 @@ class SampledLayer(posterior_layer.PosteriorLayer):
         for part, variable_name in self.parts:
             loc = getattr(owner, variable_name)
             if loc is not None:  # as a bias may be
-                self._add_weight_tensor(
-                    part, variable_name.removeprefix("_"), loc
-                )
-
-    def _add_weight_tensor(
-        self, part: str, name: str, loc: keras.Variable
-    ) -> None:
-        posterior = getattr(self, f"{part}_posterior")
-        regularizer = getattr(self, f"{part}_regularizer")
-        if posterior is None:
-            self.keep_weight(name, variational_weight.PointWeight(name, loc))
-            return
-        weight = posterior.build(
-            self.add_full_precision_weight, name, loc, (-1,)
-        )
-        if regularizer is not None:
-            self.set_prior(weight, regularizer, self.fan_in(part))
-        self.keep_weight(name, weight)
+                name = variable_name.removeprefix("_")
+                self.keep_weight(part, name, loc, self.fan_in(part))
 
     def call(self, inputs: tf.Tensor, sample: bool | None = None) -> tf.Tensor:
         return self._call(inputs, sample)

@@ -11,11 +11,9 @@ from tfp_refine import regularizers
 from tfp_refine.layers import argument_types
 from tfp_refine.layers import docstrings
 from tfp_refine.layers import linear_map
-from tfp_refine.layers import posterior_family
 from tfp_refine.layers import posterior_layer
 from tfp_refine.layers import pruning
 from tfp_refine.layers import scopes
-from tfp_refine.layers import variational_weight
 
 
 @docstrings.public_layer
@@ -94,36 +92,18 @@ class VariationalLayer(
         if name == "kernel":
             self._fan_in = self.fan_in(shape)
         regularizer = getattr(self, f"{name}_regularizer")
-        posterior = getattr(self, f"{name}_posterior")
-        arguments = {
-            "shape": shape,
-            "initializer": getattr(self, f"{name}_initializer"),
-            "constraint": getattr(self, f"{name}_constraint"),
-        }
-        weight: posterior_layer.Weight
-        if posterior is None:
-            is_kl = regularizers.is_kl(regularizer)
-            arguments["regularizer"] = None if is_kl else regularizer
-            weight = variational_weight.PointWeight(
-                name, self.add_weight(name=name, **arguments)
-            )
-        else:
-            weight = self._add_posterior(name, posterior, arguments)
-            if regularizer is not None:
-                self.set_prior(weight, regularizer, self._fan_in)
-        self.keep_weight(name, weight)
-        return weight
-
-    def _add_posterior(
-        self,
-        name: str,
-        posterior: posterior_family.PosteriorFamily,
-        arguments: dict[str, Any],
-    ) -> variational_weight.VariationalWeight:
-        add_weight = self.add_full_precision_weight
-        loc = add_weight(name=f"{name}_loc", **arguments)
+        is_point = getattr(self, f"{name}_posterior") is None
+        has_penalty = is_point and not regularizers.is_kl(regularizer)
+        loc = self.add_weight(
+            name=name if is_point else f"{name}_loc",
+            shape=shape,
+            initializer=getattr(self, f"{name}_initializer"),
+            constraint=getattr(self, f"{name}_constraint"),
+            regularizer=regularizer if has_penalty else None,
+            autocast=is_point,
+        )
         axes = self.unit_axes if name == "kernel" else (-1,)
-        return posterior.build(add_weight, name, loc, axes)
+        return self.keep_weight(name, name, loc, self._fan_in, axes)
 
     def fan_in(self, kernel_shape: tuple[int, ...]) -> int:
         """Returns the number of inputs of a unit, for the scale of priors."""
@@ -155,11 +135,30 @@ class VariationalLayer(
 
     def mean_outputs(self, inputs: tf.Tensor) -> tf.Tensor:
         """Computes the pre-activations at the posterior means."""
-        kernel = self._weight_tensors["kernel"].mean(self.compute_dtype)
-        outputs = self.apply_kernel(inputs, kernel)
-        if self.use_bias:
-            bias = self._weight_tensors["bias"].mean(self.compute_dtype)
-            outputs = outputs + self.broadcast_bias(bias)
+        return self.apply_weights(
+            lambda: inputs, lambda weight: weight.mean(self.compute_dtype)
+        )
+
+    def apply_weights(
+        self,
+        inputs: Callable[[], tf.Tensor],
+        value: Callable[[Any], tf.Tensor | None],
+    ) -> Any:
+        """Applies a kernel, and adds a bias: the `value` of each weight tensor.
+
+        A value that is `None` counts as zero; `None` is returned if both are.
+        The kernel comes first, then the inputs: the order of random draws.
+        """
+        outputs = None
+        for weight in self.weight_tensors:
+            tensor = value(weight)
+            if tensor is None:
+                continue
+            if weight.name == "kernel":
+                outputs = self.apply_kernel(inputs(), tensor)
+            else:
+                bias = self.broadcast_bias(tensor)
+                outputs = bias if outputs is None else outputs + bias
         return outputs
 
     def broadcast_bias(self, bias: tf.Tensor) -> tf.Tensor:
