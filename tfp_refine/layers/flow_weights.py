@@ -63,29 +63,25 @@ class CouplingFlow:
         output_bias = np.stack(
             [np.full(size, _SHIFT), np.full(size, _GATE_BIAS)]
         )
+        parameters = {
+            "hidden_kernel": ((size, units), initializers.normal(size**-0.5)),
+            "hidden_bias": ((units,), "zeros"),
+            "output_kernel": (
+                (2, units, size),
+                initializers.normal(_SPREAD * units**-0.5),
+            ),
+            "output_bias": (
+                (2, size),
+                keras.initializers.Constant(output_bias),
+            ),
+        }
         self.weights = [
             add_weight(
-                name=f"{name}_hidden_kernel",
-                shape=(length, size, units),
-                initializer=initializers.normal(size**-0.5),
-            ),
-            add_weight(
-                name=f"{name}_hidden_bias",
-                shape=(length, units),
-                initializer="zeros",
-            ),
-            add_weight(
-                name=f"{name}_output_kernel",
-                shape=(length, 2, units, size),
-                initializer=initializers.normal(_SPREAD * units**-0.5),
-            ),
-            add_weight(
-                name=f"{name}_output_bias",
-                shape=(length, 2, size),
-                initializer=lambda shape, dtype: keras.ops.broadcast_to(
-                    keras.ops.cast(output_bias, dtype), shape
-                ),
-            ),
+                name=f"{name}_{parameter}",
+                shape=(length, *shape),
+                initializer=initializer,
+            )
+            for parameter, (shape, initializer) in parameters.items()
         ]
 
     def draw_masks(

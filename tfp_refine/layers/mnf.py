@@ -12,10 +12,8 @@ from tfp_refine.layers import convolutions
 from tfp_refine.layers import dense
 from tfp_refine.layers import docstrings
 from tfp_refine.layers import estimators
-from tfp_refine.layers import flow_settings
 from tfp_refine.layers import mean_field_posterior
 from tfp_refine.layers import multiplicative_posterior
-from tfp_refine.layers import posterior_family
 
 
 class MultiplicativeLayer(estimators.LocalReparameterization):
@@ -28,18 +26,20 @@ class MultiplicativeLayer(estimators.LocalReparameterization):
     z_axis: int
 
     def __init__(self, **arguments: Any) -> None:
-        flow = flow_settings.FlowSettings(
+        flow = multiplicative_posterior.FlowSettings(
             **{
                 field.name: arguments.pop(field.name)
-                for field in dataclasses.fields(flow_settings.FlowSettings)
+                for field in dataclasses.fields(
+                    multiplicative_posterior.FlowSettings
+                )
             }
         )
-        bias_posterior = arguments.pop("bias_posterior")
+        if arguments["bias_posterior"] == "mean_field":
+            arguments["bias_posterior"] = (
+                mean_field_posterior.MeanFieldPosterior(flow.initial_scale)
+            )
         super().__init__(
-            kernel_posterior=_kernel_posterior(
-                flow, self.z_axis, arguments["seed"]
-            ),
-            bias_posterior=_bias_posterior(flow, bias_posterior),
+            kernel_posterior=flow.posterior(self.z_axis, arguments["seed"]),
             **arguments,
         )
         self._flow = flow
@@ -240,23 +240,3 @@ class Conv2DMNF(MultiplicativeLayer, convolutions.VariationalConv):
         shape[0], shape[self.channel_axis] = -1, z.shape[-1]
         outputs = self.apply_kernel(inputs, loc)
         return outputs * keras.ops.reshape(z, shape)
-
-
-def _kernel_posterior(
-    flow: flow_settings.FlowSettings, z_axis: int, seed: int | None
-) -> posterior_family.PosteriorFamily:
-    if flow.flow_length:
-        return multiplicative_posterior.MultiplicativePosterior(
-            flow, z_axis, seed
-        )
-    return multiplicative_posterior.LimitedPosterior(
-        flow.initial_scale, flow.max_std
-    )
-
-
-def _bias_posterior(
-    flow: flow_settings.FlowSettings, posterior: argument_types.Posterior
-) -> argument_types.Posterior:
-    if isinstance(posterior, str) and posterior == "mean_field":
-        return mean_field_posterior.MeanFieldPosterior(flow.initial_scale)
-    return posterior

@@ -1,5 +1,6 @@
 """Weight posteriors whose means are multiplied by a normalizing flow."""
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfp_refine.layers import flow_settings
+from tfp_refine import _validation
 from tfp_refine.layers import flow_weights
 from tfp_refine.layers import mean_field_posterior
 from tfp_refine.layers import noise as random_draws
@@ -25,6 +26,62 @@ Flow: TypeAlias = flow_weights.CouplingFlow | flow_weights.PlanarFlow
 _Z_SPREAD = 0.1
 # Number of draws that their mean is computed from.
 _MEAN_DRAWS = 128
+_AUXILIARY = ("log_precision", "paper")
+_ESTIMATORS = ("local_reparameterization", "reparameterization")
+_MAX_LOG_VAR = 40
+
+
+@dataclasses.dataclass
+class FlowSettings:
+    """Checked arguments of layers with multiplicative normalizing flows."""
+
+    flow_length: int
+    flow_units: int
+    auxiliary_flow_length: int
+    auxiliary_flow_units: int
+    masks: str
+    auxiliary: str
+    log_var_init: float
+    z_var_init: float
+    max_std: float | None
+    inference_estimator: str
+
+    def __post_init__(self) -> None:
+        for name in ("flow_length", "auxiliary_flow_length"):
+            length = _validation.not_negative_integer(name, getattr(self, name))
+            setattr(self, name, length)
+        for name in ("flow_units", "auxiliary_flow_units"):
+            units = _validation.positive_integer(name, getattr(self, name))
+            setattr(self, name, units)
+        _validation.one_of("masks", self.masks, flow_weights.MASKS)
+        _validation.one_of("auxiliary", self.auxiliary, _AUXILIARY)
+        _validation.one_of(
+            "inference_estimator", self.inference_estimator, _ESTIMATORS
+        )
+        self.z_var_init = _validation.positive("z_var_init", self.z_var_init)
+        if self.max_std is not None:
+            self.max_std = _validation.positive("max_std", self.max_std)
+        self.log_var_init = _validation.finite(
+            "log_var_init", self.log_var_init
+        )
+        if abs(self.log_var_init) > _MAX_LOG_VAR:
+            raise ValueError(
+                f"`log_var_init` must be in [-{_MAX_LOG_VAR}, {_MAX_LOG_VAR}]. "
+                f"Received: log_var_init={self.log_var_init}"
+            )
+
+    @property
+    def initial_scale(self) -> float:
+        """Initial standard deviation of weights given the multipliers."""
+        return math.exp(0.5 * self.log_var_init)
+
+    def posterior(
+        self, z_axis: int, seed: int | None
+    ) -> posterior_family.PosteriorFamily:
+        """Returns the posterior of a kernel; mean field without a flow."""
+        if self.flow_length:
+            return MultiplicativePosterior(self, z_axis, seed)
+        return LimitedPosterior(self.initial_scale, self.max_std)
 
 
 class LimitedPosterior(mean_field_posterior.MeanFieldPosterior):
@@ -40,39 +97,10 @@ class LimitedPosterior(mean_field_posterior.MeanFieldPosterior):
         name: str,
         loc: keras.Variable,
         unit_axes: tuple[int, ...] = (-1,),
-    ) -> "LimitedWeight":
+    ) -> mean_field_posterior.MeanFieldWeight:
         weight = super().build(add_weight, name, loc, unit_axes)
-        return LimitedWeight(
-            name, loc, weight.untransformed_scale, self.max_std
-        )
-
-
-class LimitedWeight(mean_field_posterior.MeanFieldWeight):
-    """A weight tensor `N(loc, scale**2)` with an upper limit on draws' scales.
-
-    The KL divergence has no limit, unless it is asked for.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        loc: keras.Variable,
-        untransformed_scale: keras.Variable,
-        max_std: float | None,
-    ) -> None:
-        super().__init__(name, loc, untransformed_scale)
-        self.max_std = max_std
-
-    @property
-    def limited_scale(self) -> tf.Tensor:
-        if self.max_std is None:
-            return self.scale
-        # No gradient above the limit: there the prior alone pulls.
-        return keras.ops.minimum(self.scale, self.max_std)
-
-    @property
-    def _draw_scale(self) -> tf.Tensor:
-        return self.limited_scale
+        weight.max_std = self.max_std
+        return weight
 
 
 class MultiplicativePosterior(posterior_family.PosteriorFamily):
@@ -83,14 +111,11 @@ class MultiplicativePosterior(posterior_family.PosteriorFamily):
 
     def __init__(
         self,
-        settings: flow_settings.FlowSettings,
+        settings: FlowSettings,
         z_axis: int,
         seed: int | None = None,
     ) -> None:
         self._settings = settings
-        self._given_z = LimitedPosterior(
-            settings.initial_scale, settings.max_std
-        )
         self._z_axis = z_axis
         self._seed = seed
 
@@ -103,7 +128,9 @@ class MultiplicativePosterior(posterior_family.PosteriorFamily):
     ) -> "MultiplicativeWeight":
         settings = self._settings
         initializers = flow_weights.Initializers(self._seed)
-        given_z = self._given_z.build(add_weight, name, loc, unit_axes)
+        given_z = LimitedPosterior(
+            settings.initial_scale, settings.max_std
+        ).build(add_weight, name, loc, unit_axes)
         size = loc.shape[self._z_axis]
         z_scale = math.sqrt(settings.z_var_init)
         z_loc = add_weight(
@@ -151,13 +178,11 @@ class MultiplicativePosterior(posterior_family.PosteriorFamily):
             # Initially r(z|W) is close to q(z), so that it does not pull the
             # multipliers. Otherwise they turn to noise, and small data sets
             # are not fitted.
-            base = [[1.0], [-2.0 * math.log(z_scale)]]
+            base = np.array([[1.0], [-2.0 * math.log(z_scale)]])
             auxiliary_base = add_weight(
                 name=f"{name}_auxiliary_base",
                 shape=(2, size),
-                initializer=lambda shape, dtype: keras.ops.broadcast_to(
-                    keras.ops.cast(base, dtype), shape
-                ),
+                initializer=keras.initializers.Constant(base),
             )
         return MultiplicativeWeight(
             given_z,
@@ -177,7 +202,7 @@ class Base(NamedTuple):
     log_variance: keras.Variable
 
 
-class MultiplicativeWeight(LimitedWeight):
+class MultiplicativeWeight(mean_field_posterior.MeanFieldWeight):
     """A weight tensor `W ~ N(z * loc, scale**2)`, with random `z`.
 
     The flow of `q(z)` starts at `base`. `auxiliary`, `[3, D]`, holds `c`, `b1`
@@ -192,7 +217,7 @@ class MultiplicativeWeight(LimitedWeight):
 
     def __init__(
         self,
-        given_z: LimitedWeight,
+        given_z: mean_field_posterior.MeanFieldWeight,
         base: Base,
         flow: Flow,
         auxiliary_flow: Flow | None,
@@ -204,8 +229,8 @@ class MultiplicativeWeight(LimitedWeight):
             given_z.name,
             given_z.loc,
             given_z.untransformed_scale,
-            given_z.max_std,
         )
+        self.max_std = given_z.max_std
         self.base = base
         self.flow = flow
         self.auxiliary_flow = auxiliary_flow

@@ -6,7 +6,6 @@ import keras
 import tensorflow as tf
 
 from tfp_refine import regularizers
-from tfp_refine.layers import forward_noise
 from tfp_refine.layers import noise as random_draws
 from tfp_refine.math import gaussian
 
@@ -80,7 +79,7 @@ class VariationalWeight:
         self.scale_weights = tuple(scale_weights)
         self.regularizer: regularizers.KLRegularizer | None = None
         self.prior_weights: tuple[keras.Variable, ...] = ()
-        self._forward_noise: forward_noise.ForwardNoise | None = None
+        self._forward_noise: _ForwardNoise | None = None
 
     # Prior.
 
@@ -93,7 +92,7 @@ class VariationalWeight:
         self.regularizer = regularizer
         self.prior_weights = tuple(prior_weights)
         if regularizer.needs_draw:
-            self._forward_noise = forward_noise.ForwardNoise()
+            self._forward_noise = _ForwardNoise()
 
     def check_prior(self) -> None:
         """Raises a `ValueError` if there is no prior."""
@@ -136,12 +135,18 @@ class VariationalWeight:
     @property
     def limited_scale(self) -> tf.Tensor:
         """`scale`, but at most `max_std`."""
-        return self.scale
+        return self._limited(self.scale)
 
     @property
     def _draw_scale(self) -> tf.Tensor:
         """`independent_scale`, but at most `max_std`."""
-        return self.independent_scale
+        return self._limited(self.independent_scale)
+
+    def _limited(self, scale: tf.Tensor) -> tf.Tensor:
+        if self.max_std is None:
+            return scale
+        # No gradient above the limit: there the prior alone pulls.
+        return keras.ops.minimum(scale, self.max_std)
 
     def mean(self, dtype: str) -> tf.Tensor:
         """Returns the posterior mean, cast to `dtype`."""
@@ -316,3 +321,37 @@ class VariationalWeight:
         raise NotImplementedError(
             f"{type(self).__name__} must implement `_assign_scale`"
         )
+
+
+class _ForwardNoise:
+    """Keeps the noise of the last draw of a weight tensor.
+
+    The KL divergence from a prior such as `ScaleMixtureKL` is estimated at the
+    draw of the weights that the outputs are computed with.
+    """
+
+    def __init__(self) -> None:
+        self._noise: tuple[tf.Tensor, ...] | None = None
+
+    def keep(self, noise: tuple[tf.Tensor, ...]) -> None:
+        """Keeps the noise of a forward pass, in place of an older one."""
+        self._noise = noise
+
+    def take(self) -> tuple[tf.Tensor, ...] | None:
+        """Returns the noise once, or `None` if there is none to be used here.
+
+        Noise of another trace, or of an eager call in a trace, cannot be used.
+        """
+        noise, self._noise = self._noise, None
+        if noise is None or not _is_of_this_graph(noise[0]):
+            return None
+        return noise
+
+
+def _is_of_this_graph(tensor: tf.Tensor) -> bool:
+    """Returns whether a tensor can be used here, eagerly or in a trace."""
+    if tf.executing_eagerly():
+        return tf.is_tensor(tensor) and not tf.is_symbolic_tensor(tensor)
+    return tf.is_symbolic_tensor(tensor) and (
+        tensor.graph is tf.compat.v1.get_default_graph()
+    )

@@ -10,7 +10,7 @@ import keras
 from tfp_refine import _validation
 from tfp_refine import layers
 from tfp_refine.layers import argument_types
-from tfp_refine.layers import flow_settings
+from tfp_refine.layers import multiplicative_posterior
 from tfp_refine.models import layer_maker
 
 
@@ -219,7 +219,7 @@ def LeNet5MNF(  # Named as a class, as models are in keras.applications.
     arguments: dict[str, Any] = dict(locals())
     flow = {
         field.name: arguments.pop(field.name)
-        for field in dataclasses.fields(flow_settings.FlowSettings)
+        for field in dataclasses.fields(multiplicative_posterior.FlowSettings)
     }
     return LeNet5(
         conv_layer=functools.partial(layers.Conv2DMNF, **flow),
