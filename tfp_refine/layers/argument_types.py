@@ -1,5 +1,6 @@
 """Arguments that several layers take: their types, and how to pass them on."""
 
+import inspect
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -30,3 +31,9 @@ def passed(scope: Mapping[str, Any], *without: str) -> dict[str, Any]:
     """Returns the arguments of a constructor, given its `locals()`."""
     hidden = {"self", "__class__", *without}
     return {name: scope[name] for name in scope if name not in hidden}
+
+
+def passed_to(base: type, scope: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns those of them that the constructor of a base has too."""
+    names = inspect.signature(base).parameters
+    return {name: scope[name] for name in names if name in scope}

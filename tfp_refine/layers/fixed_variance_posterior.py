@@ -1,7 +1,6 @@
 """Weight posteriors whose scales are fixed."""
 
 import math
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -39,9 +38,6 @@ class FixedVariancePosterior(posterior_family.PosteriorFamily):
         unit_axes: tuple[int, ...] = (-1,),
     ) -> "FixedVarianceWeight":
         return FixedVarianceWeight(name, loc, self.scale)
-
-    def get_config(self) -> dict[str, Any]:
-        return {"scale": self.scale}
 
 
 class FixedVarianceWeight(variational_weight.VariationalWeight):

@@ -1,7 +1,5 @@
 """The mean-field family of weight posteriors."""
 
-from typing import Any
-
 import keras
 import tensorflow as tf
 
@@ -48,9 +46,6 @@ class MeanFieldPosterior(posterior_family.PosteriorFamily):
             initializer=keras.initializers.Constant(raw),
         )
         return MeanFieldWeight(name, loc, untransformed_scale)
-
-    def get_config(self) -> dict[str, Any]:
-        return {"initial_scale": self.initial_scale}
 
 
 class MeanFieldWeight(variational_weight.VariationalWeight):

@@ -1,5 +1,6 @@
 """Base of all families of weight posteriors."""
 
+import inspect
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
@@ -40,8 +41,9 @@ class PosteriorFamily:
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments, as a dict."""
-        return {}
+        """Returns the arguments, as a dict: the attributes of their names."""
+        names = inspect.signature(type(self)).parameters
+        return {name: vars(self)[name] for name in names if name in vars(self)}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> "PosteriorFamily":
@@ -67,10 +69,3 @@ class RankedFamily(PosteriorFamily):
         self.seed = seed
         if seed is not None:
             self.seed = _validation.not_negative_integer("seed", seed)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            "rank": self.rank,
-            "initial_scale": self.initial_scale,
-            "seed": self.seed,
-        }

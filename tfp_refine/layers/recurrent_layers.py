@@ -1,6 +1,5 @@
 """Recurrent layers whose weights have posteriors."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -28,27 +27,6 @@ class RecurrentLayer(sampled_layer.SampledLayer):
         ("recurrent", "recurrent_kernel"),
         ("bias", "bias"),
     )
-
-    def __init__(
-        self,
-        twin_arguments: Mapping[str, Any],
-        *,
-        regularizers: Mapping[str, argument_types.Regularizer],
-        posteriors: Mapping[str, argument_types.Posterior],
-        num_train_examples: int | None = None,
-        kl_scale: float = 1.0,
-        sample: bool = True,
-        seed: int | None = None,
-        name: str | None = None,
-        dtype: argument_types.DType = None,
-        trainable: bool = True,
-    ) -> None:
-        super().__init__(**argument_types.passed(locals()))
-        if self.go_backwards:
-            # `Bidirectional` makes this layer from that of the other direction,
-            # with its seed. Moves far away from the draws of that one.
-            state = self.seed_generator.state
-            state.assign(keras.ops.add(state, [0, 2**31]))
 
     @property
     def go_backwards(self) -> bool:

@@ -15,17 +15,6 @@ from tfp_refine.layers import docstrings
 from tfp_refine.layers import posterior_layer
 from tfp_refine.layers import scopes
 
-# Arguments that are not the twin's.
-_OWN = (
-    "num_train_examples",
-    "kl_scale",
-    "sample",
-    "seed",
-    "name",
-    "dtype",
-    "trainable",
-)
-
 
 @docstrings.public_layer
 class SampledLayer(posterior_layer.PosteriorLayer):
@@ -64,13 +53,7 @@ class SampledLayer(posterior_layer.PosteriorLayer):
         trainable: bool = True,
     ) -> None:
         super().__init__(
-            num_train_examples=num_train_examples,
-            kl_scale=kl_scale,
-            sample=sample,
-            seed=seed,
-            name=name,
-            dtype=dtype,
-            trainable=trainable,
+            **argument_types.passed_to(posterior_layer.PosteriorLayer, locals())
         )
         of_points = {}
         for part, _ in self.parts:
@@ -87,17 +70,23 @@ class SampledLayer(posterior_layer.PosteriorLayer):
         )
         self.supports_masking = self.layer.supports_masking
         self.input_spec = self.layer.input_spec
+        if getattr(self.layer, "go_backwards", False):
+            # `Bidirectional` makes this layer from that of the other direction,
+            # with its seed. Moves far away from the draws of that one.
+            state = self.seed_generator.state
+            state.assign(keras.ops.add(state, [0, 2**31]))
 
     @classmethod
     def grouped(cls, scope: Mapping[str, Any]) -> dict[str, Any]:
         """Groups a subclass' arguments, its `locals()`, as the base's."""
         arguments = argument_types.passed(scope)
-        own = {name: arguments.pop(name) for name in _OWN}
+        own = argument_types.passed_to(SampledLayer, arguments)
         for kind in ("regularizer", "posterior"):
             own[f"{kind}s"] = {
                 part: arguments.pop(f"{part}_{kind}") for part, _ in cls.parts
             }
-        return {"twin_arguments": arguments, **own}
+        twins = {k: v for k, v in arguments.items() if k not in own}
+        return {"twin_arguments": twins, **own}
 
     def owner(self) -> keras.layers.Layer:
         """Returns the layer that has the variables."""

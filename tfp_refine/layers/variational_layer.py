@@ -61,14 +61,7 @@ class VariationalLayer(
         trainable: bool = True,
     ) -> None:
         super().__init__(
-            activity_regularizer=activity_regularizer,
-            num_train_examples=num_train_examples,
-            kl_scale=kl_scale,
-            sample=sample,
-            seed=seed,
-            name=name,
-            dtype=dtype,
-            trainable=trainable,
+            **argument_types.passed_to(posterior_layer.PosteriorLayer, locals())
         )
         self.activation = keras.activations.get(activation)
         self.use_bias = use_bias
