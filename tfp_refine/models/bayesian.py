@@ -13,63 +13,34 @@ from tfp_refine import layers as layers_lib
 from tfp_refine import regularizers
 from tfp_refine.models import cloning
 
-# By class of a deterministic layer, what each estimator makes of it: the first,
-# if it does not have what was asked for.
-_CLASSES: dict[Any, dict[str, Any]] = {
-    keras.layers.Dense: {
-        "flipout": layers_lib.DenseFlipout,
-        "local_reparameterization": layers_lib.DenseLocalReparameterization,
-        "reparameterization": layers_lib.DenseReparameterization,
-    },
-    keras.layers.Conv1D: {
-        "flipout": layers_lib.Conv1DFlipout,
-        "reparameterization": layers_lib.Conv1DReparameterization,
-    },
-    keras.layers.Conv2D: {
-        "flipout": layers_lib.Conv2DFlipout,
-        "local_reparameterization": layers_lib.Conv2DLocalReparameterization,
-        "reparameterization": layers_lib.Conv2DReparameterization,
-    },
-    keras.layers.Conv3D: {
-        "flipout": layers_lib.Conv3DFlipout,
-        "reparameterization": layers_lib.Conv3DReparameterization,
-    },
-    keras.layers.Conv1DTranspose: {
-        "flipout": layers_lib.Conv1DTransposeFlipout
-    },
-    keras.layers.Conv2DTranspose: {
-        "flipout": layers_lib.Conv2DTransposeFlipout
-    },
-    keras.layers.Conv3DTranspose: {
-        "flipout": layers_lib.Conv3DTransposeFlipout
-    },
-    keras.layers.DepthwiseConv1D: {
-        "flipout": layers_lib.DepthwiseConv1DFlipout
-    },
-    keras.layers.DepthwiseConv2D: {
-        "flipout": layers_lib.DepthwiseConv2DFlipout
-    },
-    keras.layers.Embedding: {
-        "reparameterization": layers_lib.EmbeddingReparameterization
-    },
-    keras.layers.GRU: {"reparameterization": layers_lib.GRUReparameterization},
-    keras.layers.LSTM: {
-        "reparameterization": layers_lib.LSTMReparameterization
-    },
+_ESTIMATORS = {
+    "Flipout": "flipout",
+    "LocalReparameterization": "local_reparameterization",
+    "Reparameterization": "reparameterization",
 }
+
+
+def _classes() -> dict[Any, dict[str, Any]]:
+    """Finds what each estimator makes of a deterministic layer, by its class.
+
+    The first is made if it does not have what was asked for.
+    """
+    classes: dict[Any, dict[str, Any]] = {}
+    for name in layers_lib.__all__:
+        kind = getattr(layers_lib, name)
+        twin = getattr(kind, "keras_layer", None)
+        suffix = name.removeprefix(getattr(twin, "__name__", name))
+        if suffix in _ESTIMATORS:
+            classes.setdefault(twin, {})[_ESTIMATORS[suffix]] = kind
+    return classes
+
+
+_CLASSES = _classes()
 # A layer of steps of a cell computes what these do.
 _OF_CELLS = {
     keras.layers.GRUCell: keras.layers.GRU,
     keras.layers.LSTMCell: keras.layers.LSTM,
 }
-_NORMALIZATIONS = (
-    keras.layers.BatchNormalization,
-    keras.layers.GroupNormalization,
-    keras.layers.LayerNormalization,
-    keras.layers.Normalization,
-    keras.layers.UnitNormalization,
-)
-_ESTIMATORS = ("flipout", "local_reparameterization", "reparameterization")
 _DETERMINISTIC: dict[Any, Any] = {
     bayesian: deterministic
     for deterministic, by_estimator in _CLASSES.items()
@@ -149,7 +120,7 @@ def to_bayesian(
         - [Krishnan et al., 2020](https://arxiv.org/abs/1906.05323)
     """
     _validation.positive_integer("num_train_examples", num_train_examples)
-    _validation.one_of("estimator", estimator, _ESTIMATORS)
+    _validation.one_of("estimator", estimator, tuple(_ESTIMATORS.values()))
     if layers is not None and not callable(layers):
         raise ValueError(
             "`layers` must be a function of a layer, or None. "
@@ -418,7 +389,7 @@ def _is_biased_elsewhere(layer):
 
 
 def _is_worth_a_warning(layer):
-    if isinstance(layer, _NORMALIZATIONS):
+    if isinstance(layer, cloning.NORMALIZATIONS):
         return False  # point estimates, as usual
     if isinstance(layer, keras.layers.Wrapper):
         return _is_worth_a_warning(layer.layer)

@@ -6,6 +6,15 @@ import warnings
 
 import keras
 
+# Layers whose weights are point estimates, as usual.
+NORMALIZATIONS = (
+    keras.layers.BatchNormalization,
+    keras.layers.GroupNormalization,
+    keras.layers.LayerNormalization,
+    keras.layers.Normalization,
+    keras.layers.UnitNormalization,
+)
+
 
 def clone(model, replace, **options):
     """Copies a model as `keras.models.clone_model` does, uncompiled.

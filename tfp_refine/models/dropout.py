@@ -106,13 +106,7 @@ _WITH_KERNELS = (
     *_TRANSPOSED,
 )
 # Layers whose weights need no dropout.
-_SILENT = (
-    keras.layers.BatchNormalization,
-    keras.layers.GroupNormalization,
-    keras.layers.LayerNormalization,
-    keras.layers.Normalization,
-    layers.HomoscedasticNoise,
-)
+_SILENT = (*cloning.NORMALIZATIONS, layers.HomoscedasticNoise)
 
 
 class _Conversion:
