@@ -116,34 +116,94 @@ def ResNet(  # Named as a class, as models are in keras.applications.
         )
     if activation is None:
         activation = "relu" if variational == "none" else "selu"
-    weights = _Weights(
-        layer_maker.LayerMaker(seed, locals()),
-        depth,
-        conv_layer,
-        dense_layer,
-        l2,
-        kernel_initializer,
+    make = layer_maker.LayerMaker(seed, locals())
+    bias_initializer = keras.initializers.RandomNormal(stddev=0.1)
+    # Standard deviations of "he_normal" times depth ** (-1 / 4).
+    shrunk = keras.initializers.VarianceScaling(
+        2.0 / depth**0.5, "fan_in", "truncated_normal"
     )
+    deterministic = {
+        "kernel_initializer": "he_normal",
+        "kernel_regularizer": keras.regularizers.L2(l2),
+    }
+
+    def conv(filters, kernel_size, name, strides=1, bayesian=False):
+        arguments = {
+            "filters": filters,
+            "kernel_size": kernel_size,
+            "strides": strides,
+            "padding": "same",
+            "data_format": "channels_last",
+            "name": name,
+        }
+        if not bayesian:
+            return make.make(keras.layers.Conv2D, **arguments, **deterministic)
+        return make(
+            conv_layer,
+            kernel_initializer=kernel_initializer or shrunk,
+            bias_initializer=bias_initializer,
+            **arguments,
+        )
+
+    def residual_block(x, name, filters, strides):
+        shortcut = x
+        if strides > 1:
+            # Subsampled first: a strided 1x1 convolution is the same, but in
+            # TensorFlow 2.21 its filter gradient can corrupt memory on a CPU.
+            shortcut = keras.layers.MaxPooling2D(
+                1,
+                strides=strides,
+                data_format="channels_last",
+                name=f"{name}_0_subsample",
+            )(shortcut)
+            shortcut = conv(filters, 1, f"{name}_0_conv")(shortcut)
+        for index in (1, 2):
+            bayesian = variational == "full" or (
+                variational == "hybrid" and index == 2
+            )
+            x = conv(
+                filters,
+                3,
+                f"{name}_{index}_conv",
+                strides if index == 1 else 1,
+                bayesian,
+            )(x)
+            if batch_norm:
+                x = keras.layers.BatchNormalization(name=f"{name}_{index}_bn")(
+                    x
+                )
+            if index == 1:
+                x = keras.layers.Activation(activation, name=f"{name}_1_act")(x)
+        x = keras.layers.Add(name=f"{name}_add")([shortcut, x])
+        return keras.layers.Activation(activation, name=f"{name}_out")(x)
+
     inputs = keras.Input(input_shape, name="inputs")
-    x = weights.conv(16, 3, "conv1_conv")(inputs)
+    x = conv(16, 3, "conv1_conv")(inputs)
     x = keras.layers.Activation(activation, name="conv1_out")(x)
     for stack, filters in enumerate((16, 32, 64)):
         for block in range(num_blocks):
-            x = _block(
+            x = residual_block(
                 x,
                 f"conv{stack + 2}_block{block + 1}",
-                weights,
                 filters,
                 strides=2 if stack > 0 and block == 0 else 1,
-                variational=variational,
-                batch_norm=batch_norm,
-                activation=activation,
             )
     x = keras.layers.GlobalAveragePooling2D(
         data_format="channels_last", name="pool"
     )(x)
-    outputs = weights.outputs(num_classes, variational != "none")(x)
-    return keras.Model(inputs, outputs, name=name or f"resnet{depth}")
+    if variational == "none":
+        last = make.make(
+            keras.layers.Dense, num_classes, name="outputs", **deterministic
+        )
+    else:
+        last = make(
+            dense_layer,
+            num_classes,
+            name="outputs",
+            kernel_initializer=kernel_initializer or "he_normal",
+            bias_initializer=bias_initializer,
+        )
+    return keras.Model(inputs, last(x), name=name or f"resnet{depth}")
 
 
 def ResNet20(
@@ -168,95 +228,3 @@ def ResNet20(
 ) -> keras.Model:
     """Builds a `ResNet` of depth 20; the arguments are the same."""
     return ResNet(**locals(), depth=20)
-
-
-def _block(
-    x, name, weights, filters, strides, variational, batch_norm, activation
-):
-    shortcut = x
-    if strides > 1:
-        # Subsampled first: a strided 1x1 convolution is the same, but in
-        # TensorFlow 2.21 its filter gradient can corrupt memory on a CPU.
-        shortcut = keras.layers.MaxPooling2D(
-            1,
-            strides=strides,
-            data_format="channels_last",
-            name=f"{name}_0_subsample",
-        )(shortcut)
-        shortcut = weights.conv(filters, 1, f"{name}_0_conv")(shortcut)
-    for index in (1, 2):
-        bayesian = variational == "full" or (
-            variational == "hybrid" and index == 2
-        )
-        x = weights.conv(
-            filters,
-            3,
-            f"{name}_{index}_conv",
-            strides=strides if index == 1 else 1,
-            bayesian=bayesian,
-        )(x)
-        if batch_norm:
-            x = keras.layers.BatchNormalization(name=f"{name}_{index}_bn")(x)
-        if index == 1:
-            x = keras.layers.Activation(activation, name=f"{name}_1_act")(x)
-    x = keras.layers.Add(name=f"{name}_add")([shortcut, x])
-    return keras.layers.Activation(activation, name=f"{name}_out")(x)
-
-
-class _Weights:
-    """Makes the layers that have weights, Bayesian or deterministic."""
-
-    def __init__(
-        self, maker, depth, conv_layer, dense_layer, l2, kernel_initializer
-    ):
-        self._maker = maker
-        self._conv_layer = conv_layer
-        self._dense_layer = dense_layer
-        self._kernel_initializer = kernel_initializer
-        self._bias_initializer = keras.initializers.RandomNormal(stddev=0.1)
-        # Standard deviations of "he_normal" times depth ** (-1 / 4).
-        self._shrunk = keras.initializers.VarianceScaling(
-            2.0 / depth**0.5, "fan_in", "truncated_normal"
-        )
-        self._deterministic = {
-            "kernel_initializer": "he_normal",
-            "kernel_regularizer": keras.regularizers.L2(l2),
-        }
-
-    def conv(self, filters, kernel_size, name, strides=1, bayesian=False):
-        """Makes a convolution."""
-        return self._make(
-            self._conv_layer if bayesian else None,
-            keras.layers.Conv2D,
-            self._shrunk,
-            filters,
-            kernel_size,
-            strides=strides,
-            padding="same",
-            data_format="channels_last",
-            name=name,
-        )
-
-    def outputs(self, num_classes, bayesian):
-        """Makes the last layer."""
-        return self._make(
-            self._dense_layer if bayesian else None,
-            keras.layers.Dense,
-            "he_normal",
-            num_classes,
-            name="outputs",
-        )
-
-    def _make(self, bayesian, deterministic, initializer, *args, **arguments):
-        """Makes a Bayesian layer, or else a deterministic one."""
-        if bayesian is None:
-            return self._maker.make(
-                deterministic, *args, **arguments, **self._deterministic
-            )
-        return self._maker(
-            bayesian,
-            *args,
-            **arguments,
-            kernel_initializer=self._kernel_initializer or initializer,
-            bias_initializer=self._bias_initializer,
-        )
