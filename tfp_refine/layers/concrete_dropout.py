@@ -85,8 +85,7 @@ class ConcreteDropout(
         self.prior_scale = _validation.positive("prior_scale", prior_scale)
         self.temperature = _validation.positive("temperature", temperature)
         self.seed = seed
-        self._kl_weight = kl_weight.KLWeight(kl_scale)
-        self._kl_weight.num_train_examples = num_train_examples
+        self._kl_weight = kl_weight.KLWeight(kl_scale, num_train_examples)
         self.seed_generator = random_layer.SeedGenerator(seed)
 
     def build(self, input_shape: argument_types.Shape) -> None:

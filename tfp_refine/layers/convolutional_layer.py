@@ -19,11 +19,10 @@ class ConvolutionalLayer(variational_layer.VariationalLayer):
 
     A subclass names its deterministic twin, `keras_layer`, which checks the
     arguments and computes the shape of the outputs. `map_arguments` are the
-    arguments that describe the linear map, in their order.
+    arguments that describe the linear map: those that other layers lack.
     """
 
     keras_layer: type[keras.layers.Layer]
-    map_arguments: tuple[str, ...]
     kernel_size: tuple[int, ...]
     strides: tuple[int, ...]
     dilation_rate: tuple[int, ...]
@@ -31,10 +30,16 @@ class ConvolutionalLayer(variational_layer.VariationalLayer):
     data_format: str
 
     def __init__(self, **arguments: Any) -> None:
+        others = argument_types.passed_to(
+            variational_layer.VariationalLayer, arguments
+        )
+        super().__init__(**others)
         map_arguments = {
-            name: arguments.pop(name) for name in self.map_arguments
+            name: value
+            for name, value in arguments.items()
+            if name not in others
         }
-        super().__init__(**arguments)
+        self.map_arguments = tuple(map_arguments)
         for name in _COUNTS:
             if name in map_arguments:
                 map_arguments[name] = _validation.positive_integer(

@@ -12,16 +12,6 @@ from tfp_refine.layers import estimators
 class VariationalConv(convolutional_layer.ConvolutionalLayer):
     """A random convolution; see the public layers."""
 
-    map_arguments = (
-        "filters",
-        "kernel_size",
-        "strides",
-        "padding",
-        "data_format",
-        "dilation_rate",
-        "groups",
-    )
-
     filters: int
     groups: int
 

@@ -1,6 +1,5 @@
 """Depthwise convolutions whose weights have posteriors."""
 
-import math
 from typing import Any
 
 import keras
@@ -18,14 +17,6 @@ class VariationalDepthwiseConv(convolutional_layer.ConvolutionalLayer):
     Keras calls the kernel's arguments `depthwise_*`, and so does this class.
     """
 
-    map_arguments = (
-        "kernel_size",
-        "strides",
-        "padding",
-        "depth_multiplier",
-        "data_format",
-        "dilation_rate",
-    )
     depth_multiplier: int
     unit_axes = (-2, -1)
     _RENAMED = ("initializer", "regularizer", "constraint")
@@ -85,9 +76,6 @@ class VariationalDepthwiseConv(convolutional_layer.ConvolutionalLayer):
 
     def kernel_channels(self, channels: int) -> tuple[int, int]:
         return channels, self.depth_multiplier
-
-    def fan_in(self, kernel_shape: tuple[int, ...]) -> int:
-        return math.prod(self.kernel_size)
 
     def regularizer_argument(self, name: str) -> str:
         prefix = "depthwise" if name == "kernel" else name

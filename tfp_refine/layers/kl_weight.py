@@ -16,13 +16,17 @@ class KLWeight:
     are neither saved nor copied with these.
     """
 
-    def __init__(self, initial_kl_scale: float = 1.0) -> None:
+    def __init__(
+        self,
+        initial_kl_scale: float = 1.0,
+        num_train_examples: int | None = None,
+    ) -> None:
         self.initial_kl_scale = _validation.not_negative(
             "kl_scale", initial_kl_scale
         )
         self.kl_scale: keras.Variable = None
-        self._num_train_examples: int | None = None
         self._divisor: keras.Variable = None
+        self.num_train_examples = num_train_examples
 
     @property
     def num_train_examples(self) -> int | None:

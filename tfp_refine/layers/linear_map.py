@@ -32,7 +32,7 @@ class LinearMap(keras.layers.Layer):
         without bias, `[B, P, units]`, are their products with
         `columns(kernel)`, group by group.
         """
-        size = self._fan_in_of_column()
+        size = self.fan_in(self.kernel.shape)
         identity = np.tile(np.eye(size), (1, self.num_groups))
         outputs = self.apply_kernel(
             inputs,
@@ -47,9 +47,8 @@ class LinearMap(keras.layers.Layer):
     def columns(self, kernel: tf.Tensor) -> tf.Tensor:
         """Reshapes a kernel to the columns of its units, `[F, units]`."""
         axes = self._axes(len(kernel.shape))
-        return keras.ops.reshape(
-            keras.ops.transpose(kernel, axes), (self._fan_in_of_column(), -1)
-        )
+        size = self.fan_in(self.kernel.shape)
+        return keras.ops.reshape(keras.ops.transpose(kernel, axes), (size, -1))
 
     def kernel_of(self, columns: tf.Tensor) -> tf.Tensor:
         """Reshapes columns `[F, units]` to a kernel; inverts `columns`."""
@@ -65,7 +64,11 @@ class LinearMap(keras.layers.Layer):
         units = [axis % rank for axis in self.unit_axes]
         return [axis for axis in range(rank) if axis not in units] + units
 
-    def _fan_in_of_column(self) -> int:
-        shape = self.kernel.shape
-        units = math.prod(shape[axis] for axis in self.unit_axes)
-        return math.prod(shape) // units
+    def fan_in(self, kernel_shape: tuple[int, ...]) -> int:
+        """Returns the number of inputs of a unit, for the scale of priors.
+
+        Of a transposed convolution that of outputs which do not lie at an edge,
+        without strides.
+        """
+        units = math.prod(kernel_shape[axis] for axis in self.unit_axes)
+        return math.prod(kernel_shape) // units

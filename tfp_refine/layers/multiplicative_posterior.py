@@ -304,7 +304,7 @@ class MultiplicativeWeight(mean_field_posterior.MeanFieldWeight):
 
         Single draws can be negative; their mean is the bound.
         """
-        regularizer = self._checked_regularizer()
+        regularizer = self.check_prior()
 
         def conditional_kl(mean: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
             return regularizer(mean, scale, self.prior_weights)
@@ -314,7 +314,7 @@ class MultiplicativeWeight(mean_field_posterior.MeanFieldWeight):
     def marginal_kl(
         self, seed: Seed | None = None, limited: bool = False
     ) -> tf.Tensor:
-        regularizer = self._checked_regularizer()
+        regularizer = self.check_prior()
 
         def conditional_kl(mean: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
             prior = regularizer.prior(mean, scale, self.prior_weights)

@@ -53,8 +53,7 @@ class PosteriorLayer(kl_weight.WeighsKL, random_layer.RandomLayer):
         self.seed_generator = random_layer.SeedGenerator(seed)
         self._weight_tensors: dict[str, Weight] = {}
         self._shared_prior_weights: dict[Any, Any] = {}
-        self._kl_weight = kl_weight.KLWeight(kl_scale)
-        self._kl_weight.num_train_examples = num_train_examples
+        self._kl_weight = kl_weight.KLWeight(kl_scale, num_train_examples)
 
     def set_posterior(
         self,

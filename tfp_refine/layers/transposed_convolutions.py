@@ -1,7 +1,5 @@
 """Transposed convolutions whose weights have posteriors."""
 
-import math
-
 import keras
 import tensorflow as tf
 
@@ -14,15 +12,6 @@ from tfp_refine.layers import estimators
 class VariationalConvTranspose(convolutional_layer.ConvolutionalLayer):
     """A random transposed convolution; see the public layers."""
 
-    map_arguments = (
-        "filters",
-        "kernel_size",
-        "strides",
-        "padding",
-        "output_padding",
-        "data_format",
-        "dilation_rate",
-    )
     filters: int
     output_padding: tuple[int, ...] | None
     unit_axes = (-2,)
@@ -79,10 +68,6 @@ class VariationalConvTranspose(convolutional_layer.ConvolutionalLayer):
 
     def kernel_channels(self, channels: int) -> tuple[int, int]:
         return self.filters, channels
-
-    def fan_in(self, kernel_shape: tuple[int, ...]) -> int:
-        # Without strides; of the outputs that do not lie at an edge.
-        return math.prod(self.kernel_size) * kernel_shape[-1]
 
     def apply_kernel(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
         padding, output_padding = self.padding, self.output_padding

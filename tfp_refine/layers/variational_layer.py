@@ -1,6 +1,5 @@
 """Base of layers that apply a random linear map."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -97,10 +96,6 @@ class VariationalLayer(
         )
         axes = self.unit_axes if name == "kernel" else (-1,)
         return self.keep_weight(name, name, loc, self._fan_in, axes)
-
-    def fan_in(self, kernel_shape: tuple[int, ...]) -> int:
-        """Returns the number of inputs of a unit, for the scale of priors."""
-        return math.prod(kernel_shape[:-1])
 
     @property
     def kernel(self) -> keras.Variable:

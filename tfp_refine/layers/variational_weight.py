@@ -94,11 +94,8 @@ class VariationalWeight:
         if regularizer.needs_draw:
             self._forward_noise = _ForwardNoise()
 
-    def check_prior(self) -> None:
-        """Raises a `ValueError` if there is no prior."""
-        self._checked_regularizer()
-
-    def _checked_regularizer(self) -> regularizers.KLRegularizer:
+    def check_prior(self) -> regularizers.KLRegularizer:
+        """Returns the KL regularizer; raises a `ValueError` without a prior."""
         if self.regularizer is None:
             raise ValueError(
                 f"Variational weight '{self.loc.path}' has no prior; its layer "
@@ -209,7 +206,7 @@ class VariationalWeight:
         Returns:
             kl: Scalar.
         """
-        regularizer = self._checked_regularizer()
+        regularizer = self.check_prior()
         loc = keras.ops.convert_to_tensor(self.loc if loc is None else loc)
         scale = self.limited_scale if limited else self.scale
         draw = None
@@ -227,7 +224,7 @@ class VariationalWeight:
 
         A divergence that is estimated from a draw uses a new one.
         """
-        regularizer = self._checked_regularizer()
+        regularizer = self.check_prior()
         loc = keras.ops.convert_to_tensor(self.loc)
         draw = None
         if self._forward_noise is not None:
@@ -244,7 +241,7 @@ class VariationalWeight:
         It equals `kl`, unless parameters of the prior are integrated out.
         Raises a `ValueError` if the prior is not Gaussian.
         """
-        regularizer = self._checked_regularizer()
+        regularizer = self.check_prior()
         loc = keras.ops.convert_to_tensor(self.loc)
         prior = regularizer.prior(loc, self.scale, self.prior_weights)
         scale = self.limited_scale if limited else self.scale
