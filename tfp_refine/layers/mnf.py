@@ -39,7 +39,9 @@ class MultiplicativeLayer(estimators.LocalReparameterization):
                 mean_field_posterior.MeanFieldPosterior(flow.initial_scale)
             )
         super().__init__(
-            kernel_posterior=flow.posterior(self.z_axis, arguments["seed"]),
+            kernel_posterior=multiplicative_posterior.MultiplicativePosterior(
+                flow, self.z_axis, arguments["seed"]
+            ),
             **arguments,
         )
         self._flow = flow

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable
+from typing import Any
 from typing import NamedTuple
 from typing import TypeAlias
 
@@ -75,38 +76,13 @@ class FlowSettings:
         """Initial standard deviation of weights given the multipliers."""
         return math.exp(0.5 * self.log_var_init)
 
-    def posterior(
-        self, z_axis: int, seed: int | None
-    ) -> posterior_family.PosteriorFamily:
-        """Returns the posterior of a kernel; mean field without a flow."""
-        if self.flow_length:
-            return MultiplicativePosterior(self, z_axis, seed)
-        return LimitedPosterior(self.initial_scale, self.max_std)
-
-
-class LimitedPosterior(mean_field_posterior.MeanFieldPosterior):
-    """Mean-field posterior with an upper limit on the scales of draws."""
-
-    def __init__(self, initial_scale: float, max_std: float | None) -> None:
-        super().__init__(initial_scale)
-        self.max_std = max_std
-
-    def build(
-        self,
-        add_weight: posterior_family.AddWeight,
-        name: str,
-        loc: keras.Variable,
-        unit_axes: tuple[int, ...] = (-1,),
-    ) -> mean_field_posterior.MeanFieldWeight:
-        weight = super().build(add_weight, name, loc, unit_axes)
-        weight.max_std = self.max_std
-        return weight
-
 
 class MultiplicativePosterior(posterior_family.PosteriorFamily):
     """Posterior of the layers `DenseMNF` and `Conv2DMNF`.
 
-    The multipliers go along the axis `z_axis` of the kernel.
+    The multipliers go along the axis `z_axis` of the kernel. Without a flow
+    there are none: the posterior is mean-field, with a limit on the scales of
+    draws.
     """
 
     def __init__(
@@ -125,74 +101,17 @@ class MultiplicativePosterior(posterior_family.PosteriorFamily):
         name: str,
         loc: keras.Variable,
         unit_axes: tuple[int, ...] = (-1,),
-    ) -> "MultiplicativeWeight":
+    ) -> mean_field_posterior.MeanFieldWeight:
         settings = self._settings
-        initializers = flow_weights.Initializers(self._seed)
-        given_z = LimitedPosterior(
-            settings.initial_scale, settings.max_std
+        weight = mean_field_posterior.MeanFieldPosterior(
+            settings.initial_scale
         ).build(add_weight, name, loc, unit_axes)
-        size = loc.shape[self._z_axis]
-        z_scale = math.sqrt(settings.z_var_init)
-        z_loc = add_weight(
-            name=f"{name}_z_loc",
-            shape=(size,),
-            initializer=initializers.normal(_Z_SPREAD * z_scale, mean=1.0),
-        )
-        z_log_variance = add_weight(
-            name=f"{name}_z_log_variance",
-            shape=(size,),
-            initializer=keras.initializers.Constant(
-                math.log(settings.z_var_init)
-            ),
-        )
-
-        def build_flow(kind: str, length: int, units: int) -> Flow:
-            return flow_weights.build(
-                add_weight,
-                f"{name}_{kind}",
-                size,
-                length,
-                units,
-                settings.masks,
-                initializers,
+        if settings.flow_length:
+            weight = MultiplicativeWeight(
+                weight, add_weight, settings, self._z_axis, self._seed
             )
-
-        flow = build_flow("flow", settings.flow_length, settings.flow_units)
-        auxiliary_flow = None
-        if settings.auxiliary_flow_length:
-            auxiliary_flow = build_flow(
-                "auxiliary_flow",
-                settings.auxiliary_flow_length,
-                settings.auxiliary_flow_units,
-            )
-        # The statistic should vary no more than the multipliers.
-        spread = size**-0.5 * np.array([[1.0], *2 * [[z_scale]]])
-        draw = initializers.normal(1.0)
-        auxiliary = add_weight(
-            name=f"{name}_auxiliary",
-            shape=(3, size),
-            initializer=lambda shape, dtype: draw(shape, dtype) * spread,
-        )
-        auxiliary_base = None
-        if settings.auxiliary != "paper":
-            # Initially r(z|W) is close to q(z), so that it does not pull the
-            # multipliers. Otherwise they turn to noise, and small data sets
-            # are not fitted.
-            base = np.array([[1.0], [-2.0 * math.log(z_scale)]])
-            auxiliary_base = add_weight(
-                name=f"{name}_auxiliary_base",
-                shape=(2, size),
-                initializer=keras.initializers.Constant(base),
-            )
-        return MultiplicativeWeight(
-            given_z,
-            Base(z_loc, z_log_variance),
-            flow,
-            auxiliary_flow,
-            auxiliary,
-            auxiliary_base,
-            self._z_axis,
-        )
+        weight.max_std = settings.max_std
+        return weight
 
 
 class Base(NamedTuple):
@@ -218,32 +137,75 @@ class MultiplicativeWeight(mean_field_posterior.MeanFieldWeight):
     def __init__(
         self,
         given_z: mean_field_posterior.MeanFieldWeight,
-        base: Base,
-        flow: Flow,
-        auxiliary_flow: Flow | None,
-        auxiliary: keras.Variable,
-        auxiliary_base: keras.Variable | None,
+        add_weight: posterior_family.AddWeight,
+        settings: FlowSettings,
         z_axis: int,
+        seed: int | None,
     ) -> None:
-        super().__init__(
-            given_z.name,
-            given_z.loc,
-            given_z.untransformed_scale,
+        name, loc = given_z.name, given_z.loc
+        super().__init__(name, loc, given_z.untransformed_scale)
+        self._z_axis = z_axis % len(loc.shape)
+        size = loc.shape[z_axis]
+        initializers = flow_weights.Initializers(seed)
+        z_scale = math.sqrt(settings.z_var_init)
+
+        def add(**arguments: Any) -> keras.Variable:
+            variable = add_weight(**arguments)
+            self.scale_weights += (variable,)
+            return variable
+
+        def add_flow(kind: str, length: int, units: int) -> Flow:
+            return flow_weights.build(
+                add,
+                f"{name}_{kind}",
+                size,
+                length,
+                units,
+                settings.masks,
+                initializers,
+            )
+
+        self.base = Base(
+            add(
+                name=f"{name}_z_loc",
+                shape=(size,),
+                initializer=initializers.normal(_Z_SPREAD * z_scale, mean=1.0),
+            ),
+            add(
+                name=f"{name}_z_log_variance",
+                shape=(size,),
+                initializer=keras.initializers.Constant(
+                    math.log(settings.z_var_init)
+                ),
+            ),
         )
-        self.max_std = given_z.max_std
-        self.base = base
-        self.flow = flow
-        self.auxiliary_flow = auxiliary_flow
-        self.auxiliary = auxiliary
-        self.auxiliary_base = auxiliary_base
-        self._z_axis = z_axis % len(self.loc.shape)
-        self.scale_weights += (
-            *base,
-            *flow.weights,
-            *(auxiliary_flow.weights if auxiliary_flow else ()),
-            auxiliary,
-            *(() if auxiliary_base is None else (auxiliary_base,)),
+        self.flow = add_flow("flow", settings.flow_length, settings.flow_units)
+        self.auxiliary_flow = None
+        if settings.auxiliary_flow_length:
+            self.auxiliary_flow = add_flow(
+                "auxiliary_flow",
+                settings.auxiliary_flow_length,
+                settings.auxiliary_flow_units,
+            )
+        # The statistic should vary no more than the multipliers.
+        spread = size**-0.5 * np.array([[1.0], *2 * [[z_scale]]])
+        draw = initializers.normal(1.0)
+        self.auxiliary = add(
+            name=f"{name}_auxiliary",
+            shape=(3, size),
+            initializer=lambda shape, dtype: draw(shape, dtype) * spread,
         )
+        self.auxiliary_base = None
+        if settings.auxiliary != "paper":
+            # Initially r(z|W) is close to q(z), so that it does not pull the
+            # multipliers. Otherwise they turn to noise, and small data sets
+            # are not fitted.
+            base = np.array([[1.0], [-2.0 * math.log(z_scale)]])
+            self.auxiliary_base = add(
+                name=f"{name}_auxiliary_base",
+                shape=(2, size),
+                initializer=keras.initializers.Constant(base),
+            )
 
     @property
     def has_random_kl(self) -> bool:
