@@ -169,7 +169,7 @@ def test_layers_get_what_is_not_at_its_default():
 )
 def test_layers_do_not_get_defaults(layer):
     defaults = layer_maker._DEFAULTS
-    assert len(defaults) == 6
+    assert len(defaults) == 7
     assert (
         _maker(**defaults)(layer, 2, name="a").get_config()
         == _maker()(layer, 2, name="a").get_config()
@@ -208,15 +208,25 @@ def test_a_class_that_passes_arguments_on_has_those_of_its_base():
 
 def test_arguments_can_be_bound_to_a_class():
     layer = functools.partial(
-        layers.DenseMNF, flow_length=0, num_train_examples=3, kl_scale=0.5
+        layers.DenseMNF,
+        flow_length=0,
+        num_train_examples=3,
+        kl_scale=0.5,
+        kernel_initializer="ones",
     )
     config = _maker(num_train_examples=7)(layer, 2).get_config()
     assert config["flow_length"] == 0
     assert config["num_train_examples"] == 7
     assert config["kl_scale"] == 0.5
+    assert config["kernel_initializer"]["class_name"] == "Ones"
     assert config["seed"] is not None
 
 
-def test_layers_are_made_by_classes():
+@pytest.mark.parametrize(
+    "layer",
+    [lambda units: keras.layers.Dense(units), functools.partial(min, 3)]
+    + [functools.partial(keras.layers.Dense, 3)],
+)
+def test_layers_are_made_by_classes(layer):
     with pytest.raises(ValueError, match="made by a class, or a functools"):
-        _maker()(lambda units: keras.layers.Dense(units), 2)
+        _maker()(layer, 2)

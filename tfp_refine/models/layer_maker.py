@@ -16,6 +16,7 @@ Kind: TypeAlias = type[keras.layers.Layer] | functools.partial
 _DEFAULTS = {
     name: inspect.signature(layers.VariationalLayer).parameters[name].default
     for name in (
+        "kernel_initializer",
         "kernel_posterior",
         "bias_posterior",
         "kernel_regularizer",
@@ -53,7 +54,7 @@ class LayerMaker:
         kind, bound = layer, {}
         if isinstance(layer, functools.partial):
             kind, bound = layer.func, layer.keywords
-        if not isinstance(kind, type):
+        if not isinstance(kind, type) or (kind is not layer and layer.args):
             raise ValueError(
                 "Layers are made by a class, or a functools.partial of one "
                 f"with keyword arguments. Received: {layer!r}"

@@ -109,7 +109,6 @@ def LeNet5(  # Named as a class, as models are in keras.applications.
             data_format="channels_last",
             activation=activation,
             name=f"conv_{index}",
-            kernel_initializer=kernel_initializer,
         )(x)
         if index < 2:
             x = keras.layers.MaxPooling2D(
@@ -119,19 +118,8 @@ def LeNet5(  # Named as a class, as models are in keras.applications.
                 name=f"pool_{index}",
             )(x)
     x = keras.layers.Flatten(data_format="channels_last", name="flatten")(x)
-    x = make(
-        dense_layer,
-        units,
-        activation=activation,
-        name="hidden",
-        kernel_initializer=kernel_initializer,
-    )(x)
-    outputs = make(
-        dense_layer,
-        num_classes,
-        name="outputs",
-        kernel_initializer=kernel_initializer,
-    )(x)
+    x = make(dense_layer, units, activation=activation, name="hidden")(x)
+    outputs = make(dense_layer, num_classes, name="outputs")(x)
     return keras.Model(inputs, outputs, name=name)
 
 

@@ -89,7 +89,6 @@ def MLP(  # Named as a class, as models are in keras.applications.
             units,
             activation=None if last else activation,
             name="outputs" if last else f"hidden_{index}",
-            kernel_initializer=kernel_initializer,
         )(x)
     if noise_scale is not None:
         x = layers.HomoscedasticNoise(noise_scale, name="noise")(x)
