@@ -16,6 +16,7 @@ import keras
 import numpy as np
 
 import tfp_refine as tfr
+from tfp_refine.laplace import refinement
 
 _CLASSES, _FEATURES, _FIT, _PREDICT = 1000, 512, 20000, 1000
 _IMAGES, _BATCH = 12800, 128
@@ -64,9 +65,9 @@ def _refinement():
     for space, length, draws in _REFINEMENTS:
 
         def refine(space=space, length=length, draws=draws, **options):
-            laplace.refine(
-                space=space,
-                flow_length=length,
+            refinement.refine(
+                laplace,
+                flow=refinement.Flow("radial", length, space),
                 num_samples=draws,
                 batch_size=_BATCH,
                 **options,

@@ -52,8 +52,12 @@ def test_refinement_comes_three_times_closer(toy, flow):
 @pytest.mark.parametrize("flow", ["radial", "planar"])
 def test_the_density_is_that_of_the_draws(toy, space, flow):
     posterior, _ = toy
-    refined = posterior.refine(
-        flow=flow, flow_length=3, space=space, epochs=50, seed=0, verbose=0
+    refined = refinement.refine(
+        posterior,
+        flow=refinement.Flow(flow, 3, space),
+        epochs=50,
+        seed=0,
+        verbose=0,
     )
     z = tf.constant(np.random.default_rng(0).normal(size=(5, 2)))
     with tf.GradientTape() as tape:
@@ -155,7 +159,8 @@ def test_later_changes_of_laplace_do_not_matter(toy):
 
 def test_from_scratch_starts_at_a_standard_normal(toy):
     posterior, _ = toy
-    start = posterior.refine(flow_length=0, base="standard_normal", verbose=0)
+    flow = refinement.Flow(length=0, base="standard_normal")
+    start = refinement.refine(posterior, flow=flow, verbose=0)
     draws = start.sample(4000, seed=0)
     np.testing.assert_allclose(draws.mean(axis=0), 0.0, atol=0.1)
     np.testing.assert_allclose(draws.std(axis=0), 1.0, atol=0.1)
@@ -167,8 +172,6 @@ def test_from_scratch_starts_at_a_standard_normal(toy):
         {"flow": "spline"},
         {"flow_length": -1},
         {"flow_length": 2.5},
-        {"space": "logits"},
-        {"base": "prior"},
         {"prior_precision": 0.0},
         {"epochs": 0},
         {"batch_size": 0},
@@ -181,6 +184,13 @@ def test_bad_arguments_are_named(toy, arguments):
     (name,) = arguments
     with pytest.raises(ValueError, match=f"`{name}`"):
         toy[0].refine(verbose=0, **arguments)
+
+
+@pytest.mark.parametrize("choice", [{"space": "logits"}, {"base": "prior"}])
+def test_bad_choices_of_the_paper_are_named(choice):
+    (name,) = choice
+    with pytest.raises(ValueError, match=f"`{name}`"):
+        refinement.Flow(**choice)
 
 
 def test_all_layers_are_refined_too(rng):
@@ -218,7 +228,6 @@ def without_training(monkeypatch):
     ("options", "expected"),
     [
         ({}, (2000, 128, 0.1)),
-        ({"space": "paper"}, (2000, 128, 1e-3)),
         ({"batch_size": 10}, (400, 10, 0.1)),
         ({"batch_size": 30}, (2000, 30, 0.1)),
         (
@@ -236,6 +245,13 @@ def test_flows_are_trained_as_asked_for(toy, options, expected, monkeypatch):
     schedules = without_training(monkeypatch)
     toy[0].refine(seed=0, verbose=0, **options)
     assert schedules == [expected]
+
+
+def test_the_paper_takes_smaller_steps(toy, monkeypatch):
+    schedules = without_training(monkeypatch)
+    flow = refinement.Flow(space="paper")
+    refinement.refine(toy[0], flow=flow, seed=0, verbose=0)
+    assert schedules == [(2000, 128, 1e-3)]
 
 
 @pytest.mark.parametrize("flow", ["radial", "planar"])

@@ -10,6 +10,7 @@ from tfp_refine.experiments import record
 from tfp_refine.experiments import run_flags
 from tfp_refine.experiments import shift_flags
 from tfp_refine.laplace import predictives
+from tfp_refine.laplace import refinement
 
 TASKS = ("comparison", "toy", "integration")
 METHODS = (
@@ -375,11 +376,10 @@ def train_steps(num_examples):
     return FLAGS.train_steps or min(_MAX_STEPS, _EPOCHS * per_epoch)
 
 
-def refinement_options():
-    """Returns the arguments of `Laplace.refine` that flags decide."""
+def refinement_options(length, base="laplace"):
+    """Returns the arguments of `refinement.refine` that flags decide."""
     return {
-        "flow": FLAGS.flow,
-        "space": FLAGS.space,
+        "flow": refinement.Flow(FLAGS.flow, length, FLAGS.space, base),
         "epochs": FLAGS.refine_epochs,
         "learning_rate": FLAGS.refine_learning_rate,
         "num_samples": FLAGS.refine_samples,

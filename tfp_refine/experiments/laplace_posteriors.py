@@ -13,6 +13,7 @@ from tfp_refine import posteriors
 from tfp_refine import sampling
 from tfp_refine.experiments import laplace_flags
 from tfp_refine.experiments import posterior_diagnostics
+from tfp_refine.laplace import refinement
 
 FLAGS = flags.FLAGS
 # Random streams, each with a number of its own below the seed.
@@ -136,11 +137,10 @@ class Posteriors:
         }
 
     def _make_flow(self, base, length):
-        refined = self.laplace.refine(
-            flow_length=length,
-            base=base,
+        refined = refinement.refine(
+            self.laplace,
             seed=functional.seeds.key(FLAGS.seed, _REFINEMENT),
-            **laplace_flags.refinement_options(),
+            **laplace_flags.refinement_options(length, base),
         )
         num_params = posterior_diagnostics.num_params(refined)
         return refined, {"num_params": float(num_params)}

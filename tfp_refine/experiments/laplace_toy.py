@@ -14,6 +14,7 @@ from tfp_refine import regularizers
 from tfp_refine import sampling
 from tfp_refine.experiments import laplace_flags
 from tfp_refine.experiments import posterior_diagnostics
+from tfp_refine.laplace import refinement
 
 FLAGS = flags.FLAGS
 # Clusters of a class, and their distance from the origin.
@@ -110,10 +111,10 @@ class Toy:
             )
             about = posterior_diagnostics.diagnostics(posterior)
         elif length is not None:
-            posterior = posterior.refine(
-                flow_length=length,
+            posterior = refinement.refine(
+                posterior,
                 seed=functional.seeds.key(FLAGS.seed, _REFINEMENT),
-                **laplace_flags.refinement_options(),
+                **laplace_flags.refinement_options(length),
             )
         if method != "nuts":
             about = {"elbo": float(np.mean(posterior.elbo(1000)))}

@@ -1,7 +1,6 @@
 """Laplace's approximation: a Gaussian posterior with a Hessian."""
 
 import abc
-import copy
 
 import keras
 import numpy as np
@@ -409,13 +408,11 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
         *,
         flow: str = "radial",
         flow_length: int = 5,
-        space: str = "whitened",
-        base: str = "laplace",
         prior_precision: float | None = None,
         epochs: int | None = None,
         batch_size: int = 128,
-        learning_rate: float | None = None,
-        num_samples: int | None = None,
+        learning_rate: float = 0.1,
+        num_samples: int = 16,
         seed: int | None = None,
         verbose: int = 1,
     ) -> posteriors.FlowPosterior:
@@ -431,19 +428,14 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
             y: Training targets, likewise.
             flow: "radial" or "planar".
             flow_length: Number of flows; 0 leaves the posterior as it is.
-            space: Where flows act. "whitened": on standard normal draws, before
-                they are scaled to this posterior. "paper": on the weights.
-            base: "laplace", or "standard_normal" to start from N(0, I) in place
-                of this posterior, which is what refinement is compared with.
             prior_precision: 1 / variance of the prior of the posterior that is
                 approximated. Defaults to the attribute.
             epochs: Passes over the training data. Defaults to 20, or more if
                 these are fewer than 2000 steps.
             batch_size: Examples in a step.
             learning_rate: Adam's at the start, from where it falls to 0 as a
-                cosine. Defaults to 1e-3 for "paper" and to 0.1 for "whitened".
-            num_samples: Draws of the weights in a step. Defaults to 1 for
-                "paper" and to 16 for "whitened".
+                cosine.
+            num_samples: Draws of the weights in a step.
             seed: Integer that fixes all randomness; fresh if `None`.
             verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
 
@@ -459,16 +451,11 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
         Reference:
             - [Kristiadi et al., 2022](https://arxiv.org/abs/2205.10041)
         """
-        self._check_ready()
-        if x is None and y is not None:
-            raise ValueError("`y` needs `x`. Received: x=None")
-        given = self
-        if x is not None:
-            given = copy.copy(self).set_data(x, y)
-        given.check_data()
         return refinement.refine(
-            given,
-            refinement.Flow(flow, flow_length, space, base),
+            self,
+            x,
+            y,
+            flow=refinement.Flow(flow, flow_length),
             prior_precision=prior_precision,
             epochs=epochs,
             batch_size=batch_size,

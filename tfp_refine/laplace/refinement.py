@@ -1,5 +1,6 @@
 """Refinement of Laplace's approximation by a normalizing flow."""
 
+import copy
 import dataclasses
 import math
 
@@ -34,9 +35,12 @@ _INIT, _TRAINING = range(2)
 
 @dataclasses.dataclass(frozen=True)
 class Flow:
-    """A chain of flows of one kind, after or before the Gaussian.
+    """A chain of flows of one kind, and what it moves.
 
-    Attributes are arguments of `Laplace.refine`.
+    `kind` and `length` are arguments of `Laplace.refine`. Two choices are for
+    comparisons with the paper. In the `space` "whitened" flows move standard
+    normal draws, which are then scaled to the Gaussian; in "paper", weights.
+    The `base` "standard_normal" starts from N(0, I), not from the Gaussian.
     """
 
     kind: str = "radial"
@@ -96,17 +100,28 @@ class Flow:
 
 def refine(
     laplace,
-    flow,
+    x=None,
+    y=None,
     *,
-    prior_precision,
-    epochs,
-    batch_size,
-    learning_rate,
-    num_samples,
-    seed,
-    verbose,
+    flow,
+    prior_precision=None,
+    epochs=None,
+    batch_size=128,
+    learning_rate=None,
+    num_samples=None,
+    seed=None,
+    verbose=1,
 ):
-    """Trains a flow; see `Laplace.refine`, whose arguments these are."""
+    """Trains a `Flow`; see `Laplace.refine`, whose arguments these are.
+
+    Rate and number of draws default to those of the flow's space.
+    """
+    laplace._check_ready()
+    if x is None and y is not None:
+        raise ValueError("`y` needs `x`. Received: x=None")
+    if x is not None:
+        laplace = copy.copy(laplace).set_data(x, y)
+    laplace.check_data()
     prior_precision = _validation.positive(
         "prior_precision",
         laplace.prior_precision if prior_precision is None else prior_precision,
