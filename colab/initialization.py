@@ -200,6 +200,6 @@ display(  # noqa: F821
 # there before the first step. Where it goes from there is up to the bound, which
 # in so deep a mean-field network ends up preferring a worse fit.
 #
-# I-BLM's options are arguments: `mode="paper"`, the size of mini-batches, signs,
-# centering. All initializers on several data sets:
+# I-BLM's options are arguments, such as the size of mini-batches. All
+# initializers on several data sets:
 # `python -m tfp_refine.experiments.initialization`.

@@ -229,8 +229,6 @@ def test_inputs_that_are_too_large_are_named(rng):
     [
         ({"pool_size": 1}, "`pool_size` must be 2 at least"),
         ({"pool_size": -1}, "`pool_size` must be a positive integer"),
-        ({"center": "no"}, "`center` must be True, False or None"),
-        ({"random_signs": 1}, "`random_signs` must be True, False or None"),
     ],
 )
 def test_arguments_are_checked(arguments, message):

@@ -6,75 +6,54 @@ import pytest
 
 from tfp_refine import initializers
 from tfp_refine import models
+from tfp_refine.initializers import iblm
 
-DEFAULTS = {
-    "recommended": {
-        "batch_size": None,
-        "output_batch_size": 2048,
-        "pool_size": None,
-        "patches_per_image": 4,
-        "center": True,
-        "random_signs": True,
-        "noise_variance": None,
-        "scale_precision": True,
-    },
-    "paper": {
-        "batch_size": 128,
-        "output_batch_size": 128,
-        "pool_size": 0,
-        "patches_per_image": math.inf,
-        "center": False,
-        "random_signs": False,
-        "noise_variance": math.exp(-2.0),
-        "scale_precision": False,
-    },
+PAPER = {
+    "batch_size": 128,
+    "output_batch_size": 128,
+    "patches_per_image": math.inf,
+    "noise_variance": math.exp(-2.0),
+    "center": False,
+    "random_signs": False,
+    "scale_precision": False,
+    "share_examples": False,
 }
-OTHERS = {
-    "batch_size": 7,
-    "output_batch_size": 9,
-    "pool_size": 11,
-    "patches_per_image": 3,
-    "noise_variance": 0.5,
-}
-every_mode = pytest.mark.parametrize("mode", DEFAULTS)
 
 
-@every_mode
-def test_modes_have_the_documented_defaults(mode):
-    made = initializers.IBLM(mode)
-    assert {name: getattr(made, name) for name in DEFAULTS[mode]} == DEFAULTS[
-        mode
-    ]
-    assert made.divergence == "reverse"
-    assert made.concentration == 0.01
-    assert made.task is None
-    assert made.prior_variance is None
-    assert made.bias_prior_variance is None
-
-
-def test_the_default_mode_is_the_recommended_one():
-    default, recommended = initializers.IBLM(), initializers.IBLM("recommended")
-    assert vars(default) == vars(recommended)
+def test_all_arguments_are_named():
     parameters = inspect.signature(initializers.IBLM).parameters.values()
-    kinds = [parameter.kind for parameter in parameters]
-    assert set(kinds[1:]) == {inspect.Parameter.KEYWORD_ONLY}
+    kinds = {parameter.kind for parameter in parameters}
+    assert kinds == {inspect.Parameter.KEYWORD_ONLY}
 
 
-@every_mode
-@pytest.mark.parametrize("name", DEFAULTS["paper"])
-def test_each_default_of_a_mode_can_be_overridden(mode, name):
-    value = OTHERS.get(name, not DEFAULTS[mode][name])
-    made = initializers.IBLM(mode, **{name: value})
-    assert getattr(made, name) == value
-    for other, default in DEFAULTS[mode].items():
-        if other != name:
-            assert getattr(made, other) == default
+def test_arguments_are_kept():
+    parameters = inspect.signature(initializers.IBLM).parameters
+    default = initializers.IBLM()
+    for name, parameter in parameters.items():
+        assert getattr(default, name) == parameter.default
+    others = {
+        "batch_size": 7,
+        "output_batch_size": 9,
+        "pool_size": 11,
+        "patches_per_image": 3,
+        "noise_variance": 0.5,
+    }
+    made = initializers.IBLM(**others)
+    assert {name: getattr(made, name) for name in others} == others
+
+
+def test_the_paper_does_without():
+    made, default = iblm.PaperIBLM(), initializers.IBLM()
+    assert {name: getattr(made, name) for name in PAPER} == PAPER
+    for name, value in vars(default).items():
+        assert name in PAPER or getattr(made, name) == value
+    other = iblm.PaperIBLM(batch_size=7)
+    assert (other.batch_size, other.output_batch_size) == (7, 128)
 
 
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("mode", "best", "`mode` must be one of 'paper', 'recommended'"),
         ("task", "ranking", "`task` must be one of 'classification'"),
         ("divergence", "kl", r"`divergence` must be one of 'reverse'"),
         ("batch_size", 1, "`batch_size` must be 2 at least.*=1"),

@@ -6,6 +6,7 @@ from tests.support import bayesian_linear
 from tfp_refine import initializers
 from tfp_refine import layers
 from tfp_refine import models
+from tfp_refine.initializers import iblm
 from tfp_refine.initializers import targets
 
 PRIOR = {"prior_variance": 0.3, "bias_prior_variance": 2.0}
@@ -18,9 +19,8 @@ def data(rng):
     return x, rng.integers(3, size=30)
 
 
-def initialize(model, x, y, **arguments):
-    arguments = {"seed": 0, "verbose": False, **PRIOR, **arguments}
-    initializers.IBLM(**arguments)(model, x, y)
+def initialize(model, x, y, make=initializers.IBLM, **arguments):
+    make(**PRIOR, **arguments, seed=0, verbose=False)(model, x, y)
     return bayesian_linear.read(model.get_layer("linear"))
 
 
@@ -51,9 +51,8 @@ def test_each_unit_is_fitted_to_the_logit_of_its_class(concentration, data):
 
 def test_logits_need_not_be_centered(data):
     x, labels = data
-    found = initialize(
-        bayesian_linear.dense_model(4, 3), x, labels, center=False
-    )
+    make = bayesian_linear.iblm(center=False)
+    found = initialize(bayesian_linear.dense_model(4, 3), x, labels, make)
     alpha = np.eye(3)[labels] + 0.01
     variance = np.log1p(1.0 / alpha)
     assert_close(found, regress(x, np.log(alpha) - variance / 2.0, variance))
@@ -108,7 +107,7 @@ def test_one_logit_is_that_of_one_class_against_the_other(form, center, data):
     }[form]
     model = bayesian_linear.dense_model(4, 1)
     model.compile("sgd", keras.losses.BinaryCrossentropy(from_logits=True))
-    found = initialize(model, x, y, center=center)
+    found = initialize(model, x, y, bayesian_linear.iblm(center=center))
     alpha = np.eye(2)[labels] + 0.01
     variance = np.log1p(1.0 / alpha)
     loc = np.log(alpha) - variance / 2.0
@@ -162,12 +161,12 @@ def accuracy(model, x, labels, num_draws=8):
     return np.mean(np.argmax(outputs, axis=-1) == labels)
 
 
-@pytest.mark.parametrize("mode", ["recommended", "paper"])
+@pytest.mark.parametrize("make", [initializers.IBLM, iblm.PaperIBLM])
 @pytest.mark.parametrize("num_outputs", [1, 2])
-def test_two_blobs_are_separated_by_a_line(mode, num_outputs, rng):
+def test_two_blobs_are_separated_by_a_line(make, num_outputs, rng):
     x, labels = blobs(rng, 2)
     model = models.MLP((2,), num_outputs, hidden=(), seed=1)
-    initializers.IBLM(mode, seed=0, verbose=False)(model, x, labels)
+    make(seed=0, verbose=False)(model, x, labels)
     assert accuracy(model, x, labels) > 0.95
 
 

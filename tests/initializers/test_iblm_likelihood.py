@@ -6,6 +6,7 @@ from tests.support import bayesian_linear
 from tfp_refine import initializers
 from tfp_refine import layers
 from tfp_refine import losses
+from tfp_refine.initializers import iblm
 
 PRIOR = {"prior_variance": 0.3, "bias_prior_variance": 2.0}
 
@@ -17,9 +18,8 @@ def data(rng):
     return bayesian_linear.float32(x), bayesian_linear.float32(y)
 
 
-def initialize(model, x, y, **arguments):
-    arguments = {"seed": 0, "verbose": False, **PRIOR, **arguments}
-    initializers.IBLM(**arguments)(model, x, y)
+def initialize(model, x, y, make=initializers.IBLM, **arguments):
+    make(**PRIOR, **arguments, seed=0, verbose=False)(model, x, y)
     return bayesian_linear.read(model.get_layer("linear"))
 
 
@@ -73,7 +73,7 @@ def test_an_argument_takes_the_place_of_the_noise(loss, data):
 def test_the_paper_knows_one_noise_only(data):
     model = bayesian_linear.dense_model(4, 2)
     model.compile("sgd", losses.GaussianNLL(0.4))
-    found = initialize(model, *data, mode="paper")
+    found = initialize(model, *data, iblm.PaperIBLM)
     assert_close(found, expected_of(*data, np.exp(-2.0)))
 
 

@@ -33,9 +33,9 @@ def compiled(size, units=1, **arguments):
     return model
 
 
-def initialize(model, x, y, **arguments):
+def initialize(model, x, y, make=initializers.IBLM, **arguments):
     """Returns means and variances that a layer called "linear" gets."""
-    initializers.IBLM(**arguments, seed=0, verbose=False)(model, x, y)
+    make(**arguments, seed=0, verbose=False)(model, x, y)
     return bayesian_linear.read(model.get_layer("linear"))
 
 
@@ -274,8 +274,8 @@ def test_precisions_are_scaled_to_all_examples(rng):
             compiled(5, **prior(0.3, 2.0)),
             x,
             y,
+            bayesian_linear.iblm(scale_precision=scale),
             output_batch_size=8,
-            scale_precision=scale,
         )
         for scale in (False, True)
     }

@@ -6,10 +6,11 @@ from tests.support import bayesian_linear
 from tfp_refine import initializers
 from tfp_refine import layers
 from tfp_refine import models
+from tfp_refine.initializers import iblm
 
 INITIALIZERS = {
     "iblm": initializers.IBLM,
-    "paper": lambda **arguments: initializers.IBLM("paper", **arguments),
+    "paper": iblm.PaperIBLM,
     "lsuv": initializers.LSUV,
     "orthogonal": initializers.Orthogonal,
 }
@@ -98,7 +99,7 @@ def test_units_of_the_paper_differ_by_their_mini_batches(rng):
     x = rng.normal(size=(300, 4))
     y = x[:, 0] + 0.1 * rng.normal(size=300)
     model = models.MLP((4,), 1, hidden=(10,), seed=1)
-    initializers.IBLM("paper", seed=0, verbose=False)(model, x, y)
+    iblm.PaperIBLM(seed=0, verbose=False)(model, x, y)
     mean, _ = bayesian_linear.read(model.layers[1])
     assert 0.9 < np.max(correlations(mean)) < 1.0 - 1e-7
 
@@ -106,10 +107,10 @@ def test_units_of_the_paper_differ_by_their_mini_batches(rng):
 # Signs and targets of hidden units.
 
 
-def hidden_means(x, y, outputs, units=64, **arguments):
-    """Returns means of the one hidden layer of a model, `[F + 1, units]`."""
-    model = models.MLP((x.shape[1],), outputs, hidden=(units,), seed=1)
-    initializers.IBLM(**arguments, seed=0, verbose=False)(model, x, y)
+def hidden_means(x, y, outputs, make=initializers.IBLM, **arguments):
+    """Returns means of the one hidden layer of a model, `[F + 1, 64]`."""
+    model = models.MLP((x.shape[1],), outputs, hidden=(64,), seed=1)
+    make(**arguments, seed=0, verbose=False)(model, x, y)
     return bayesian_linear.read(model.layers[1])[0]
 
 
@@ -126,18 +127,23 @@ def test_both_signs_appear(rng):
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"random_signs": False}, {"mode": "paper"}]
+    "make", [bayesian_linear.iblm(random_signs=False), iblm.PaperIBLM]
 )
-def test_signs_need_not_be_random(arguments, rng):
-    assert np.all(hidden_means(*steep(rng), 1, **arguments)[0] > 2.0)
+def test_signs_need_not_be_random(make, rng):
+    assert np.all(hidden_means(*steep(rng), 1, make)[0] > 2.0)
 
 
 def test_hidden_targets_are_centered_unless_asked_otherwise(rng):
     x, y = steep(rng)
     x -= np.mean(x)
-    arguments = {"bias_prior_variance": 1e4, "random_signs": False}
     found = {
-        center: hidden_means(x, y + 20.0, 1, center=center, **arguments)[1]
+        center: hidden_means(
+            x,
+            y + 20.0,
+            1,
+            bayesian_linear.iblm(center=center, random_signs=False),
+            bias_prior_variance=1e4,
+        )[1]
         for center in (True, False)
     }
     # A bias is that of a mini-batch: the mean of the residuals.
@@ -147,7 +153,8 @@ def test_hidden_targets_are_centered_unless_asked_otherwise(rng):
 
 def test_each_hidden_unit_has_any_of_the_targets(rng):
     x = rng.normal(size=(400, 3))
-    means = hidden_means(x, 3.0 * x, 3, random_signs=False)
+    make = bayesian_linear.iblm(random_signs=False)
+    means = hidden_means(x, 3.0 * x, 3, make)
     targets = np.argmax(means[:-1], axis=0)
     np.testing.assert_allclose(np.max(means[:-1], axis=0), 3.0, rtol=0.1)
     # 64 fair draws of three: that fewer than 3 are of one has false alarm
@@ -178,7 +185,7 @@ def test_units_of_the_paper_are_propagated_by_themselves(monkeypatch, rng):
     x, y = rng.normal(size=(300, 4)), rng.normal(size=(300, 2))
     seen = spy_on_mini_batches(monkeypatch)
     model = models.MLP((4,), 2, hidden=(3,), seed=1)
-    initializers.IBLM("paper", seed=0, verbose=False)(model, x, y)
+    iblm.PaperIBLM(seed=0, verbose=False)(model, x, y)
     assert [list(batch.units) for batch in seen] == [[0], [1], [2], [0], [1]]
     for batch in seen:
         assert batch.examples.shape == (1, 128)
@@ -209,8 +216,8 @@ def test_wide_layers_have_larger_mini_batches(
     assert seen[0].rows.shape == (2, batch_size * positions, size)
 
 
-@pytest.mark.parametrize("mode", ["recommended", "paper"])
-def test_hidden_groups_see_their_own_channels(mode, monkeypatch, rng):
+@pytest.mark.parametrize("make", [initializers.IBLM, iblm.PaperIBLM])
+def test_hidden_groups_see_their_own_channels(make, monkeypatch, rng):
     seen = spy_on_mini_batches(monkeypatch)
     x = rng.normal(size=(30, 1, 1, 6)).astype("float32")
     inputs = keras.Input((1, 1, 6))
@@ -218,7 +225,7 @@ def test_hidden_groups_see_their_own_channels(mode, monkeypatch, rng):
     outputs = layers.DenseFlipout(1)(keras.layers.Flatten()(hidden))
     model = keras.Model(inputs, outputs)
     y = rng.normal(size=30)
-    initializers.IBLM(mode, seed=0, verbose=False)(model, x, y)
+    make(seed=0, verbose=False)(model, x, y)
     units = []
     for batch in seen[:-1]:
         parts = batch.units, batch.examples, batch.rows
@@ -233,13 +240,13 @@ def test_hidden_groups_see_their_own_channels(mode, monkeypatch, rng):
 def spy_on_mini_batches(monkeypatch):
     """Returns a list that mini-batches will be added to."""
     seen = []
-    of = initializers.iblm.regression.UnitTargets.of
+    of = iblm.regression.UnitTargets.of
 
     def spy(self, batch):
         seen.append(batch)
         return of(self, batch)
 
-    monkeypatch.setattr(initializers.iblm.regression.UnitTargets, "of", spy)
+    monkeypatch.setattr(iblm.regression.UnitTargets, "of", spy)
     return seen
 
 

@@ -148,10 +148,11 @@ _CALLS = {
     "IBLM": (
         tfr.initializers.IBLM,
         {},
-        {"mode": _NAME, "divergence": _NAME, "concentration": _POSITIVE}
-        | {
-            name: junk.not_positive_integers(none=True)
-            for name in ("batch_size", "output_batch_size")
+        {
+            "divergence": _NAME,
+            "concentration": _POSITIVE,
+            "batch_size": junk.not_positive_integers(none=True),
+            "output_batch_size": _INTEGER,
         },
     ),
     "LSUV": (

@@ -3,7 +3,13 @@
 import keras
 import numpy as np
 
+from tfp_refine import initializers
 from tfp_refine import layers
+
+
+def iblm(**switches):
+    """Returns I-BLM with other switches, such as `center`."""
+    return type("Switched", (initializers.IBLM,), switches)
 
 
 def float32(array):

@@ -1,7 +1,5 @@
 """The models that the initialization experiment compares."""
 
-import functools
-
 import keras
 from absl import flags
 
@@ -12,6 +10,7 @@ from tfp_refine import models
 from tfp_refine import regularizers
 from tfp_refine.experiments import image_models
 from tfp_refine.experiments import initialization_flags
+from tfp_refine.initializers import iblm
 
 FLAGS = flags.FLAGS
 _INITIALIZERS = {
@@ -21,7 +20,7 @@ _INITIALIZERS = {
     "orthogonal": initializers.Orthogonal,
     "lsuv": initializers.LSUV,
     "iblm": initializers.IBLM,
-    "iblm_paper": functools.partial(initializers.IBLM, "paper"),
+    "iblm_paper": iblm.PaperIBLM,
 }
 
 

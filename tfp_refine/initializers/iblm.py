@@ -13,29 +13,6 @@ from tfp_refine.initializers import regression
 from tfp_refine.initializers import task as tasks
 from tfp_refine.initializers import traversal
 
-# What `None` stands for.
-_MODES = {
-    "recommended": {
-        "batch_size": None,
-        "pool_size": None,
-        "output_batch_size": 2048,
-        "patches_per_image": 4,
-        "center": True,
-        "random_signs": True,
-        "scale_precision": True,
-        "noise_variance": None,
-    },
-    "paper": {
-        "batch_size": 128,
-        "pool_size": 0,
-        "output_batch_size": 128,
-        "patches_per_image": math.inf,
-        "center": False,
-        "random_signs": False,
-        "scale_precision": False,
-        "noise_variance": math.exp(-2.0),
-    },
-}
 _DIVERGENCES = ("reverse", "forward")
 # Recommended: least and largest mini-batch, and mini-batches in a pool.
 _BATCH_SIZES = 128, 512
@@ -50,8 +27,9 @@ class IBLM(initializer.PosteriorInitializer):
     the inputs of the layer, patches of them for a convolution, and a column of
     ones for the bias. The posterior of the unit starts at the closest product
     of independent Gaussians. A unit of the last layer has its own target; one
-    of a hidden layer any target, at random. Class labels become Gaussian
-    targets of the logits, through a Dirichlet posterior.
+    of a hidden layer any target or minus that, at random. Class labels become
+    Gaussian targets of the logits, through a Dirichlet posterior. Variances are
+    those of all training examples, not of a mini-batch.
 
     The layers that make the outputs are found by what they have an effect on;
     if several are added up, each is fitted to an equal part of the targets. A
@@ -73,34 +51,23 @@ class IBLM(initializer.PosteriorInitializer):
     numbers; of other models, 256.
 
     Args:
-        mode: `"recommended"`, or `"paper"` for what Rossi et al. do. It says
-            what `None` stands for in the arguments below. With the paper's, and
-            no more examples than a mini-batch has, all units of a first layer
-            with the same target are the same.
         task: `"classification"` or `"regression"`. Defaults to `None`: what the
             loss that the model is compiled with tells, or else the targets.
             Integers are classes where the model has several outputs, 0 and 1
             where it has one; so are one-hot rows.
         batch_size: Examples in the mini-batch of a hidden unit, 2 at least.
-            Recommended: 128, and up to 512 if rows are fewer than twice the
-            weights of a unit. Paper: 128.
+            Defaults to `None`: 128, and up to 512 if rows are fewer than twice
+            the weights of a unit.
         output_batch_size: Examples that the units of the last layer are fitted
-            to. Recommended: 2048. Paper: 128, others for each unit.
+            to, 2 at least.
         pool_size: Examples that are propagated to a hidden layer together, of
             which each unit has some, drawn with replacement; 2 at least.
-            Recommended: 4 times `batch_size`. Paper: 0: each unit has examples
-            of its own, propagated with weights of its own draw.
-        patches_per_image: Positions of each example that are drawn: more of
-            them are less independent than the regression takes them for.
-            Recommended: 4. Paper: infinity, all.
-        center: Whether the targets of hidden units, and the logits taken
-            together, have mean zero. Recommended: yes. Paper: no.
-        random_signs: Whether each hidden unit regresses its target or minus
-            that: or else ReLUs are all on where others are. Recommended: yes.
-            Paper: no.
-        noise_variance: Of regression targets. Recommended: that of the
+            Defaults to `None`: 4 times `batch_size`.
+        patches_per_image: Positions of each example that are drawn, or infinity
+            for all: more of them are less independent than the regression takes
+            them for.
+        noise_variance: Of regression targets. Defaults to `None`: that of the
             likelihood as it is now, or `exp(-2)` if the model has none.
-            Paper: `exp(-2)`.
         prior_variance: Of the kernels' weights. Defaults to `None`: that of the
             layer's prior, or one over the fan-in if that is not Gaussian. Means
             of the prior count as zero.
@@ -110,8 +77,6 @@ class IBLM(initializer.PosteriorInitializer):
         divergence: `"reverse"`, for the variances that variational inference
             would find, or `"forward"` for those of the marginals, which are
             greater.
-        scale_precision: Whether variances are those of all training examples,
-            not of a mini-batch. Recommended: yes. Paper: no.
         seed: As for `PosteriorInitializer`.
         verbose: Likewise.
 
@@ -134,58 +99,49 @@ class IBLM(initializer.PosteriorInitializer):
     """
 
     needs = ("x", "y")
+    # What Rossi et al. do without. Targets of hidden units, and the logits
+    # taken together, have mean zero.
+    center = True
+    # Some hidden units regress minus their target: or else ReLUs are all on
+    # where others are.
+    random_signs = True
+    # Variances are those of all training examples, not of a mini-batch.
+    scale_precision = True
+    # Units share the examples that are propagated to their layer.
+    share_examples = True
 
     def __init__(
         self,
-        mode: str = "recommended",
         *,
         task: str | None = None,
         batch_size: int | None = None,
-        output_batch_size: int | None = None,
+        output_batch_size: int = 2048,
         pool_size: int | None = None,
-        patches_per_image: int | None = None,
-        center: bool | None = None,
-        random_signs: bool | None = None,
-        noise_variance: float | str | None = None,
-        prior_variance: float | str | None = None,
+        patches_per_image: float = 4,
+        noise_variance: float | None = None,
+        prior_variance: float | None = None,
         bias_prior_variance: float | None = None,
         concentration: float = 0.01,
         divergence: str = "reverse",
-        scale_precision: bool | None = None,
         seed: int | None = None,
         verbose: int = True,
     ) -> None:
         super().__init__(seed, verbose)
-        default = _MODES[_validation.one_of("mode", mode, sorted(_MODES))]
-
-        def choose(name, value, check):
-            value = default[name] if value is None else value
-            return value if value is None else check(name, value)
-
-        self.mode = mode
         self.task = task
         if task is not None:
             _validation.one_of("task", task, tasks.TASKS)
-        check_size = initializer.check_batch_size
-        self.batch_size = choose("batch_size", batch_size, check_size)
-        self.output_batch_size = choose(
-            "output_batch_size", output_batch_size, check_size
-        )
-        self.pool_size = choose("pool_size", pool_size, _pool_size)
-        self.patches_per_image = choose(
-            "patches_per_image", patches_per_image, _number_of_patches
-        )
-        self.center = choose("center", center, _boolean)
-        self.random_signs = choose("random_signs", random_signs, _boolean)
-        self.scale_precision = choose(
-            "scale_precision", scale_precision, _boolean
-        )
-        self.noise_variance = choose(
-            "noise_variance", noise_variance, _validation.positive
-        )
+        self.batch_size, self.pool_size = batch_size, pool_size
+        self.output_batch_size = output_batch_size
+        for name in ("batch_size", "output_batch_size", "pool_size"):
+            if getattr(self, name) is not None:
+                initializer.check_batch_size(name, getattr(self, name))
+        if patches_per_image != math.inf:
+            _validation.positive_integer("patches_per_image", patches_per_image)
+        self.patches_per_image = patches_per_image
+        self.noise_variance = noise_variance
         self.prior_variance = prior_variance
         self.bias_prior_variance = bias_prior_variance
-        for name in ("prior_variance", "bias_prior_variance"):
+        for name in ("noise_variance", "prior_variance", "bias_prior_variance"):
             if getattr(self, name) is not None:
                 _validation.positive(name, getattr(self, name))
         self.concentration = _validation.positive(
@@ -249,7 +205,7 @@ class IBLM(initializer.PosteriorInitializer):
             batch_size = min(max(rows // rows_of_one, least), most)
         if not is_hidden:
             batch_size = self.output_batch_size
-        if self.pool_size == 0:
+        if not self.share_examples:
             return source.separate(batch_size)
         if not is_hidden:
             return source.shared(batch_size)
@@ -283,19 +239,21 @@ class IBLM(initializer.PosteriorInitializer):
             initializer.assign(layer, mean, variance)
 
 
-def _boolean(name, value):
-    if not isinstance(value, bool):
-        raise ValueError(
-            f"`{name}` must be True, False or None. Received: {name}={value!r}"
-        )
-    return value
+class PaperIBLM(IBLM):
+    """I-BLM exactly as Rossi et al. have it; for comparisons.
 
+    Each unit has examples of its own, propagated with weights of its own draw.
+    With no more examples than a mini-batch has, all units of a first layer with
+    the same target are the same.
+    """
 
-def _pool_size(name, value):
-    return value if value == 0 else initializer.check_batch_size(name, value)
+    center = random_signs = scale_precision = share_examples = False
 
-
-def _number_of_patches(name, value):
-    if value == math.inf:
-        return value
-    return _validation.positive_integer(name, value)
+    def __init__(self, **options):
+        paper = {
+            "batch_size": 128,
+            "output_batch_size": 128,
+            "patches_per_image": math.inf,
+            "noise_variance": math.exp(-2.0),
+        }
+        super().__init__(**(paper | options))
