@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from tfp_refine import _validation
+from tfp_refine import functional
 from tfp_refine.initializers import initializer
 from tfp_refine.initializers import mini_batches
 from tfp_refine.initializers import output_layers
@@ -152,7 +153,7 @@ class IBLM(initializer.PosteriorInitializer):
         )
 
     def _initialize(self, model, chosen, x, y, rng, bar):
-        number = traversal.num_examples(x)
+        number = functional.data.num_examples(x)
         if number < 2:
             raise ValueError(
                 f"{type(self).__name__} needs 2 examples at least. Received: "
@@ -184,17 +185,15 @@ class IBLM(initializer.PosteriorInitializer):
                 )
 
             def draw(examples, call=call):
-                x_examples = traversal.take(x, examples)
-                patches_per_image = self.patches_per_image
+                batch = traversal.gather(x, examples)
                 return patches.draw(
-                    model, call, x_examples, patches_per_image, rng
+                    model, call, batch, self.patches_per_image, rng
                 )
 
             source = mini_batches.Source(call.layer, number, draw, rng)
             batches = self._mini_batches(source, call, made is None)
             self._fit(call.layer, batches, of_units, number, bar)
-        batch = traversal.random_batch(x, traversal.chunk_size(model), rng)
-        traversal.update_moving_statistics(model, batch)
+        traversal.update_moving_statistics(model, x, rng)
 
     def _mini_batches(self, source, call, is_hidden):
         batch_size = self.batch_size

@@ -58,8 +58,7 @@ class LSUV(data_free.Orthogonal):
             with layers.mean_weights():
                 self._scale(model, call, x, rng)
             bar.add(initializer.num_units(call.layer))
-        batch = traversal.random_batch(x, traversal.chunk_size(model), rng)
-        traversal.update_moving_statistics(model, batch)
+        traversal.update_moving_statistics(model, x, rng)
 
     def _scale(self, model, call, x, rng):
         layer = call.layer

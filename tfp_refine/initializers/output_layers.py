@@ -7,7 +7,6 @@ import numpy as np
 from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine.initializers import initializer
-from tfp_refine.initializers import traversal
 
 # Examples that show what depends on a layer.
 _PROBE = 8
@@ -52,30 +51,23 @@ def _columns(model, layer, later, x, num_outputs):
     if num_units > num_outputs:
         return None
     others = [call.layer for call in later]
-    effect = _effect(model, layer, others, x)
-    if effect.layers or len(effect.outputs) == 0:
+    columns, is_hidden = _effect(model, layer, others, x)
+    if is_hidden or len(columns) == 0:
         return None
     if num_units == num_outputs:
         return np.arange(num_outputs)
-    return effect.outputs if len(effect.outputs) == num_units else None
-
-
-class _Effect(NamedTuple):
-    """Effect of weights: on which outputs, and whether on other `layers`."""
-
-    outputs: np.ndarray
-    layers: bool
+    return columns if len(columns) == num_units else None
 
 
 def _effect(model, layer, others, x):
     """Finds out what changes when the weights of a layer do.
 
-    Looks at the outputs of the model and at the inputs of the `others`.
+    Returns the indices of such outputs, and whether inputs of `others` change.
     """
     variable = layer.bias if layer.use_bias else layer.kernel
     value = variable.numpy()
     moved = value + np.random.default_rng(0).uniform(0.5, 1.5, value.shape)
-    x = traversal.take(x, slice(_PROBE))
+    x = functional.data.take(x, slice(_PROBE))
     states = [
         v for v in model.variables if functional.seeds.is_generator_state(v)
     ]
@@ -89,13 +81,11 @@ def _effect(model, layer, others, x):
             (variable, *states), (value, *before), strict=True
         ):
             state.assign(saved)
-    return _Effect(
-        np.flatnonzero(np.any(outputs != new_outputs, axis=0)),
-        any(
-            not np.array_equal(*pair)
-            for pair in zip(inputs, new_inputs, strict=True)
-        ),
+    is_hidden = any(
+        not np.array_equal(*pair)
+        for pair in zip(inputs, new_inputs, strict=True)
     )
+    return np.flatnonzero(np.any(outputs != new_outputs, axis=0)), is_hidden
 
 
 def _run(model, others, x):

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from tfp_refine import functional
 from tfp_refine.initializers import initializer
 from tfp_refine.initializers import traversal
 
@@ -15,10 +16,10 @@ def draw(model, call, x, patches_per_example, rng):
     Positions of an example are drawn without replacement; all of them if there
     are no more than `patches_per_example`.
     """
-    number, size = traversal.num_examples(x), traversal.chunk_size(model)
+    size = traversal.chunk_size(model)
     patches = []
-    for start in range(0, number, size):
-        batch = traversal.take(x, slice(start, start + size))
+    for start in range(0, functional.data.num_examples(x), size):
+        batch = functional.data.take(x, slice(start, start + size))
         inputs = traversal.layer_inputs(model, call, batch)
         patches += _draw(call, inputs, patches_per_example, rng)
     patches = tf.concat(patches, axis=0)

@@ -53,13 +53,6 @@ class UnitTargets(NamedTuple):
         return loc, variance
 
 
-class Posterior(NamedTuple):
-    """Mean and variance of a layer's units, `[F (+ 1), units]`, biases last."""
-
-    mean: tf.Tensor
-    variance: tf.Tensor
-
-
 def fit(
     batches,
     targets,
@@ -71,6 +64,7 @@ def fit(
 ):
     """Fits units to their mini-batches, given in the order of the units.
 
+    Returns means and variances, `[F (+ 1), units]`, biases last.
     `prior_variance` is `[F]`, or `[F + 1]` with a bias. The variances are those
     of `num_examples` examples, or of the mini-batch if `None`. `done` is called
     with the number of units of each mini-batch.
@@ -90,21 +84,15 @@ def fit(
         )
         variance = linear_regression.factorized_variance(posterior, divergence)
         if num_examples is not None:
+            # What data add to the precision is that of more of them.
             factor = num_examples / batch.examples.shape[-1]
-            variance = _of_more_data(variance, prior_variance, factor)
-        posteriors.append(Posterior(posterior.mean, variance))
+            prior = tf.constant(
+                1.0 / prior_variance[:, np.newaxis], variance.dtype
+            )
+            variance = 1.0 / (prior + factor * (1.0 / variance - prior))
+        posteriors.append((posterior.mean, variance))
         done(len(batch.units))
-    return Posterior(
-        *(tf.concat(part, axis=-1) for part in zip(*posteriors, strict=True))
-    )
-
-
-def _of_more_data(variance, prior_variance, factor):
-    """Multiplies what data add to the precision."""
-    prior_precision = tf.constant(
-        1.0 / prior_variance[:, np.newaxis], variance.dtype
-    )
-    return 1.0 / (prior_precision + factor * (1.0 / variance - prior_precision))
+    return [tf.concat(part, axis=-1) for part in zip(*posteriors, strict=True)]
 
 
 def prior_variances(layer, of_kernel=None, of_bias=None):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
+from tfp_refine import functional
 from tfp_refine import layers
 
 # Most examples that are propagated at once, and normalized together; and most
@@ -62,7 +63,7 @@ def calls_in_order(model, chosen, x):
             )
 
     with layers.observe_inputs(observe):
-        outputs = model(take(x, slice(chunk_size(model))))
+        outputs = model(functional.data.take(x, slice(chunk_size(model))))
     missing = [layer.name for layer in chosen if id(layer) not in found]
     if not found:
         raise ValueError(
@@ -115,7 +116,7 @@ def layer_inputs(model, call, x):
     )
 
 
-def update_moving_statistics(model, x):
+def update_moving_statistics(model, x, rng):
     """Sets the moving statistics of batch normalization to those of a batch."""
     normalizations = [
         layer
@@ -124,29 +125,23 @@ def update_moving_statistics(model, x):
     ]
     if not normalizations:
         return
+    batch = random_batch(x, chunk_size(model), rng)
     momenta = [layer.momentum for layer in normalizations]
     try:
         for layer in normalizations:
             layer.momentum = 0.0
-        model(x, training=True)
+        model(batch, training=True)
     finally:
         for layer, momentum in zip(normalizations, momenta, strict=True):
             layer.momentum = momentum
 
 
-def take(x, indices):
-    """Takes examples (indices or a slice) of an array or of nested arrays."""
-    if isinstance(indices, slice):
-        return keras.tree.map_structure(lambda leaf: leaf[indices], x)
+def gather(x, indices):
+    """Takes examples of an array, or of nested arrays, by their numbers."""
     return keras.tree.map_structure(lambda leaf: tf.gather(leaf, indices), x)
-
-
-def num_examples(x):
-    """Returns how many examples an array, or nested arrays, hold."""
-    return keras.tree.flatten(x)[0].shape[0]
 
 
 def random_batch(x, size, rng):
     """Draws examples without replacement, all of them if there are fewer."""
-    number = num_examples(x)
-    return take(x, rng.choice(number, min(size, number), replace=False))
+    number = functional.data.num_examples(x)
+    return gather(x, rng.choice(number, min(size, number), replace=False))
