@@ -89,10 +89,12 @@ class Flow:
 
         `gaussian` lists the bijector of the base; it is empty for N(0, I).
         """
+        # Not slices: the gradient of each is an array of all flows, of zeros.
+        one_by_one = zip(*map(tf.unstack, params.values()), strict=True)
         flows = [
-            KINDS[self.kind](**{name: v[step] for name, v in params.items()})
-            for step in reversed(range(self.length))
-        ]
+            KINDS[self.kind](**dict(zip(params, values, strict=True)))
+            for values in one_by_one
+        ][::-1]
         if self.space == "paper":
             return tfp.bijectors.Chain([*flows, *gaussian])
         return tfp.bijectors.Chain([*gaussian, *flows])

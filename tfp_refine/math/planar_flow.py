@@ -28,7 +28,7 @@ def forward(
     """
     u_hat, slope = _constrain(u, w)
     bend = tf.tanh(_dot(w, x) + b)
-    y = x + u_hat * bend[..., tf.newaxis]
+    y = x + u_hat * tf.expand_dims(bend, -1)
     # `1 + (1 - bend**2) w.u_hat`, without cancellation.
     squared = tf.square(bend)
     return y, tf.math.log(squared + (1.0 - squared) * slope)
@@ -69,7 +69,8 @@ def _constrain(u, w):
         no_plane, 1.0 + along, tf.nn.softplus(along) + _LEAST_SLOPE
     )
     squared = tf.where(no_plane, tf.ones_like(squared), squared)
-    return u + ((slope - 1.0 - along) / squared)[..., tf.newaxis] * w, slope
+    part = tf.expand_dims((slope - 1.0 - along) / squared, -1)
+    return u + part * w, slope
 
 
 def _dot(first, second):

@@ -30,7 +30,7 @@ def forward(
     offset = x - x0
     r = _norm(offset)
     pull = beta / (alpha + r)
-    y = x + pull[..., tf.newaxis] * offset
+    y = x + tf.expand_dims(pull, -1) * offset
     size = tf.cast(tf.shape(x)[-1], x.dtype)
     # `1 + beta h` and `1 + alpha beta h**2`, of which the second is that of
     # the radial direction, as quotients of positive numbers where `beta` is
@@ -42,7 +42,9 @@ def forward(
     shift = alpha * pull / (alpha + r)
     radial = tf.where(
         strong,
-        tf.math.log((r * (r + 2.0 * alpha) + alpha * sum_) / (alpha + r) ** 2),
+        tf.math.log(
+            (r * (r + 2.0 * alpha) + alpha * sum_) / tf.square(alpha + r)
+        ),
         _log1p(shift, strong),
     )
     return y, (size - 1.0) * tangential + radial
