@@ -38,8 +38,8 @@ class FullHessian:
     orthogonal.
     """
 
+    # Whose basis this is.
     _covariance: ClassVar[Any] = covariances.Full
-    _vectors: ClassVar[tuple[str, ...]] = ("vectors",)
 
     def __init__(self, eigenvalues, *vectors):
         self.eigenvalues, self.vectors = eigenvalues, vectors
@@ -90,14 +90,17 @@ class FullHessian:
 
     def arrays(self):
         """Returns all that it consists of, a dict of arrays."""
-        names = ("eigenvalues", *self._vectors)
         values = (self.eigenvalues, *self.vectors)
-        return dict(zip(names, values, strict=True))
+        return dict(zip(self._names(), values, strict=True))
 
     @classmethod
     def from_arrays(cls, arrays):
         """Restores what `arrays` returned."""
-        return cls(*(arrays[n] for n in ("eigenvalues", *cls._vectors)))
+        return cls(*(arrays[name] for name in cls._names()))
+
+    @classmethod
+    def _names(cls):
+        return "eigenvalues", *cls._covariance.names[:-1]
 
 
 class KroneckerHessian(FullHessian):
@@ -107,11 +110,9 @@ class KroneckerHessian(FullHessian):
     """
 
     _covariance = covariances.Kronecker
-    _vectors = ("outputs", "features")
 
     @staticmethod
     def terms(features, outputs, likelihood):
-        """Computes both factors' sums, as `FullHessian`."""
         return (
             likelihood.output_hessian_sum(outputs),
             gauss_newton.gram(features),
@@ -119,7 +120,6 @@ class KroneckerHessian(FullHessian):
 
     @classmethod
     def from_sums(cls, sums, num_examples):
-        """Makes a Hessian of sums of `terms`, as `FullHessian`."""
         of_outputs, outputs = _decompose(
             "Hessian's factor of the outputs", sums[0]
         )
@@ -131,17 +131,14 @@ class KroneckerHessian(FullHessian):
 
     @staticmethod
     def numbers(num_outputs, num_features):
-        """Returns `Numbers`, as `FullHessian`."""
         both = num_outputs + num_features
         return Numbers(both, num_outputs**2, both)
 
     def output_root(self, features, scale):
-        """Computes roots of the outputs' covariances, float64, `[B, C, C]`."""
         along = tf.sqrt(self._variance_along(features, scale))
         return self.vectors[0] * along[:, tf.newaxis, :]
 
     def output_variance(self, features, scale):
-        """Computes the variances of the outputs, float64, `[B, C]`."""
         along = self._variance_along(features, scale)
         return tf.matmul(along, tf.square(self.vectors[0]), transpose_b=True)
 
@@ -156,28 +153,23 @@ class DiagonalHessian(FullHessian):
     """The diagonal, for the whole; the basis is the weights themselves."""
 
     _covariance = covariances.Diagonal
-    _vectors = ()
 
     numbers = KroneckerHessian.numbers
 
     @staticmethod
     def terms(features, outputs, likelihood):
-        """Computes the sum of diagonals, as `FullHessian`."""
         hessian = likelihood.output_hessian_diagonal(outputs)
         return (gauss_newton.diagonal(features, hessian),)
 
     @classmethod
     def from_sums(cls, sums, num_examples):
-        """Makes a Hessian of sums of `terms`, as `FullHessian`."""
         del num_examples
         return cls(_checked("Hessian's diagonal", np.ravel(sums[0])))
 
     def output_root(self, features, scale):
-        """Computes roots of the outputs' covariances, float64, `[B, C, C]`."""
         return tf.linalg.diag(tf.sqrt(self.output_variance(features, scale)))
 
     def output_variance(self, features, scale):
-        """Computes the variances of the outputs, float64, `[B, C]`."""
         variance = tf.reshape(tf.square(scale), [-1, features.shape[-1]])
         return tf.matmul(tf.square(features), variance, transpose_b=True)
 

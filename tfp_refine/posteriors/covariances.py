@@ -10,8 +10,11 @@ import tensorflow as tf
 
 
 class _Covariance:
-    # Its arrays, as the class takes them.
-    _names: ClassVar[tuple[str, ...]] = ()
+    # Its arrays, as the class takes them, the scale last but for `LowRank`.
+    names: ClassVar[tuple[str, ...]] = ("scale",)
+
+    def __init__(self, scale):
+        self.scale = np.asarray(scale)
 
     @property
     def num_draws(self):
@@ -20,20 +23,14 @@ class _Covariance:
 
     def arrays(self):
         """Returns all that it consists of, a dict of arrays."""
-        return {name: getattr(self, name) for name in self._names}
+        return {name: getattr(self, name) for name in self.names}
 
 
 class Diagonal(_Covariance):
-    """Independent weights.
+    """Independent weights, with standard deviations `scale [P]`.
 
-    Args:
-        scale: Standard deviations, `[P]`.
+    Subclasses have these scales along another orthogonal basis.
     """
-
-    _names = ("scale",)
-
-    def __init__(self, scale):
-        self.scale = np.asarray(scale)
 
     @property
     def log_det(self):
@@ -41,19 +38,13 @@ class Diagonal(_Covariance):
         return float(np.sum(np.log(self.scale)))
 
     def deviation(self, z):
-        """Maps standard normal draws to deviations from the mean.
-
-        Args:
-            z: Tensor, `[..., R]`.
-
-        Returns:
-            deviation: `[..., P]`.
-        """
-        return tf.cast(self.scale, z.dtype) * z
+        """Maps standard normal draws `[..., R]` to deviations `[..., P]`."""
+        return self._rotate(tf.cast(self.scale, z.dtype) * z)
 
     def standardize(self, deviation):
-        """Maps deviations back to what `deviation` took, likewise."""
-        return deviation / tf.cast(self.scale, deviation.dtype)
+        """Maps deviations back to what `deviation` took."""
+        rotated = self._rotate(deviation, back=True)
+        return rotated / tf.cast(self.scale, deviation.dtype)
 
     def matrix(self, power=2):
         """Returns the covariance, `[P, P]`; its inverse if `power` is -2."""
@@ -63,132 +54,91 @@ class Diagonal(_Covariance):
         """Returns the diagonal of the covariance, `[P]`."""
         return np.square(self.scale)
 
+    def _rotate(self, vectors, back=False):
+        """Turns coordinates along the basis into weights `[..., P]`."""
+        del back
+        return vectors
 
-class Full(_Covariance):
-    """Covariance with a scale along each of some orthogonal vectors.
 
-    Args:
-        vectors: Orthogonal matrix, `[P, P]`, vectors as columns.
-        scale: Standard deviations along them, `[P]`.
-    """
+class Full(Diagonal):
+    """Covariance along the columns of an orthogonal matrix, `[P, P]`."""
 
-    _names = ("vectors", "scale")
+    names = ("vectors", "scale")
 
     def __init__(self, vectors, scale):
-        self.vectors, self.scale = np.asarray(vectors), np.asarray(scale)
-
-    log_det = Diagonal.log_det
-
-    def deviation(self, z):
-        """Maps standard normal draws to deviations, as `Diagonal`."""
-        scale = tf.cast(self.scale, z.dtype)
-        return tf.linalg.matvec(tf.cast(self.vectors, z.dtype), scale * z)
-
-    def standardize(self, deviation):
-        """Maps deviations back, as `Diagonal`."""
-        vectors = tf.cast(self.vectors, deviation.dtype)
-        rotated = tf.linalg.matvec(vectors, deviation, transpose_a=True)
-        return rotated / tf.cast(self.scale, deviation.dtype)
+        super().__init__(scale)
+        self.vectors = np.asarray(vectors)
 
     def matrix(self, power=2):
-        """Returns the covariance, as `Diagonal`."""
         return (self.vectors * self.scale**power) @ self.vectors.T
 
     def variances(self):
-        """Returns the diagonal of the covariance, `[P]`."""
         return np.square(self.vectors) @ np.square(self.scale)
 
+    def _rotate(self, vectors, back=False):
+        basis = tf.cast(self.vectors, vectors.dtype)
+        return tf.linalg.matvec(basis, vectors, transpose_a=back)
 
-class Kronecker(_Covariance):
-    """Covariance along the Kronecker product of two sets of vectors.
 
-    Args:
-        outputs: Orthogonal matrix of the outputs, `[C, C]`.
-        features: Orthogonal matrix of the features, `[F, F]`.
-        scale: Standard deviations along the products, `[C * F]`.
+class Kronecker(Diagonal):
+    """Covariance along the Kronecker product of two orthogonal matrices.
+
+    They are of the outputs, `[C, C]`, and of the features, `[F, F]`; the scales
+    are `[C * F]`.
     """
 
-    _names = ("outputs", "features", "scale")
+    names = ("outputs", "features", "scale")
 
     def __init__(self, outputs, features, scale):
+        super().__init__(scale)
         self.outputs, self.features = np.asarray(outputs), np.asarray(features)
-        self.scale = np.asarray(scale)
-
-    log_det = Diagonal.log_det
-
-    def deviation(self, z):
-        """Maps standard normal draws to deviations, as `Diagonal`."""
-        outputs = tf.cast(self.outputs, z.dtype)
-        features = tf.cast(self.features, z.dtype)
-        return _rotate(outputs, features, tf.cast(self.scale, z.dtype) * z)
-
-    def standardize(self, deviation):
-        """Maps deviations back, as `Diagonal`."""
-        outputs = tf.cast(self.outputs, deviation.dtype)
-        features = tf.cast(self.features, deviation.dtype)
-        rotated = _rotate(
-            tf.transpose(outputs), tf.transpose(features), deviation
-        )
-        return rotated / tf.cast(self.scale, deviation.dtype)
 
     def matrix(self, power=2):
-        """Returns the covariance, as `Diagonal`."""
         vectors = np.kron(self.outputs, self.features)
-        return (vectors * self.scale**power) @ vectors.T
+        return Full(vectors, self.scale).matrix(power)
 
     def variances(self):
-        """Returns the diagonal of the covariance, `[P]`."""
-        grid = np.square(self.scale).reshape(
-            len(self.outputs), len(self.features)
-        )
-        return np.ravel(
-            np.square(self.outputs) @ grid @ np.square(self.features).T
-        )
+        outputs, features = np.square(self.outputs), np.square(self.features)
+        grid = np.square(self.scale).reshape(len(outputs), len(features))
+        return np.ravel(outputs @ grid @ features.T)
 
-
-def _rotate(outputs, features, vector):
-    """Multiplies the Kronecker product of two matrices and vectors."""
-    shape = tf.shape(vector)
-    grid = tf.reshape(
-        vector,
-        tf.concat([shape[:-1], [len(outputs), len(features)]], axis=0),
-    )
-    product = tf.matmul(outputs, tf.matmul(grid, features, transpose_b=True))
-    return tf.reshape(product, shape)
+    def _rotate(self, vectors, back=False):
+        outputs = tf.cast(self.outputs, vectors.dtype)
+        features = tf.cast(self.features, vectors.dtype)
+        shape = tf.shape(vectors)
+        sizes = [len(self.outputs), len(self.features)]
+        grid = tf.reshape(vectors, tf.concat([shape[:-1], sizes], axis=0))
+        product = tf.matmul(grid, features, transpose_b=not back)
+        return tf.reshape(tf.matmul(outputs, product, transpose_a=back), shape)
 
 
 class LowRank(_Covariance):
-    """A diagonal covariance plus one of low rank.
+    """The covariance `diag(scale**2) + factor^T factor`.
 
-    Args:
-        scale: Standard deviations of the independent parts, `[P]`.
-        factor: `[K, P]`: the covariance is `diag(scale**2) + factor^T factor`.
+    `scale` is `[P]` and `factor [K, P]`; a draw takes `P + K` numbers.
     """
 
-    _names = ("scale", "factor")
+    names = ("scale", "factor")
 
     def __init__(self, scale, factor):
-        self.scale, self.factor = np.asarray(scale), np.asarray(factor)
+        super().__init__(scale)
+        self.factor = np.asarray(factor)
 
     @property
     def num_draws(self):
-        """`R`, numbers that a draw takes: `P + K`."""
         return self.scale.shape[-1] + len(self.factor)
 
     def deviation(self, z):
-        """Maps standard normal draws to deviations, as `Diagonal`."""
         size = self.scale.shape[-1]
         return tf.cast(self.scale, z.dtype) * z[..., :size] + tf.linalg.matmul(
             z[..., size:], tf.cast(self.factor, z.dtype)
         )
 
     def matrix(self, power=2):
-        """Returns the covariance, as `Diagonal`."""
         matrix = np.diag(self.scale**2) + self.factor.T @ self.factor
         return matrix if power == 2 else np.linalg.inv(matrix)
 
     def variances(self):
-        """Returns the diagonal of the covariance, `[P]`."""
         return self.scale**2 + np.sum(np.square(self.factor), axis=0)
 
 
@@ -198,4 +148,4 @@ KINDS = {kind.__name__: kind for kind in (Diagonal, Full, Kronecker, LowRank)}
 def from_arrays(name, arrays):
     """Restores what `arrays` returned, given the name of the class."""
     kind = KINDS[name]
-    return kind(*(arrays[key] for key in kind._names))
+    return kind(*(arrays[key] for key in kind.names))
