@@ -269,6 +269,7 @@ def test_learning_rates_fall_and_return():
         np.testing.assert_allclose(float(decay(0)), 1.0, rtol=1e-6)
         np.testing.assert_allclose(float(decay(5)), 0.5, rtol=1e-6)
         assert float(decay(9)) < 0.11
+        np.testing.assert_allclose(float(decay(10)), 0.0, atol=1e-7)
     with pytest.raises(ValueError, match="learning_rate_decay"):
         update_rules.decay("step", 10)
 

@@ -91,7 +91,7 @@ def decay(name, steps):
         return None
     if name == "linear":
         return lambda number: 1.0 - _part(number, steps)
-    return cycle(steps)
+    return lambda number: _cosine(number, steps)
 
 
 def cycle(steps):
@@ -99,9 +99,11 @@ def cycle(steps):
 
     It is a function of the number of a step (Zhang et al., 2020, Eq. 1).
     """
-    return lambda number: (
-        0.5 * (1.0 + tf.cos(math.pi * _part(number % steps, steps)))
-    )
+    return lambda number: _cosine(number % steps, steps)
+
+
+def _cosine(number, steps):
+    return 0.5 * (1.0 + tf.cos(math.pi * _part(number, steps)))
 
 
 def _part(number, steps):
