@@ -24,9 +24,9 @@ def test_works_of_several_names_share_a_folder(tmp_path):
     for name in ("refinement", "deep_ensemble"):
         checkpoint = resumable.Checkpoint(tmp_path, name, {"name": name})
         checkpoint.save({"a": np.array(name)})
-    assert resumable.Checkpoint(tmp_path, "refinement", {}).load()["a"] == (
-        "refinement"
-    )
+    for name in ("refinement", "deep_ensemble"):
+        checkpoint = resumable.Checkpoint(tmp_path, name, {"name": name})
+        assert checkpoint.load()["a"] == name
 
 
 def test_a_damaged_file_is_named(tmp_path):
@@ -49,6 +49,25 @@ def test_a_checkpoint_of_other_work_is_refused_with_all_differences(tmp_path):
         other.load()
     assert "seed: 1 there, 2 now; steps: 5 there, 6 now" in str(error.value)
     assert "loss" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("saved", "now", "difference"),
+    [
+        (
+            {"seed": 1, "decay": "a"},
+            {"seed": 1},
+            "'a' there, nothing now",
+        ),
+        ({"seed": 1}, {"seed": 1, "decay": None}, "nothing there, None now"),
+    ],
+)
+def test_a_setting_of_one_side_alone_is_a_difference(
+    tmp_path, saved, now, difference
+):
+    resumable.Checkpoint(tmp_path, "work", saved).save(_ARRAYS)
+    with pytest.raises(ValueError, match=f"differ in decay: {difference}"):
+        resumable.Checkpoint(tmp_path, "work", now).load()
 
 
 def _opened(directory, arrays, **settings):

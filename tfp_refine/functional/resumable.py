@@ -11,6 +11,14 @@ from tfp_refine.functional import files
 from tfp_refine.functional import seeds
 
 
+class _Absent:
+    def __repr__(self):
+        return "nothing"
+
+
+_ABSENT = _Absent()
+
+
 class Checkpoint:
     """Saves arrays so that an interruption leaves the old file or the new.
 
@@ -37,11 +45,12 @@ class Checkpoint:
             raise ValueError(
                 f"The checkpoint {error}. Remove it to start anew."
             ) from error
-        saved = manifest["description"]
+        saved, now = manifest["description"], self._depends_on
         differences = [
-            f"{name}: {saved.get(name)!r} there, {value!r} now"
-            for name, value in self._depends_on.items()
-            if saved.get(name) != value
+            f"{name}: {saved.get(name, _ABSENT)!r} there, "
+            f"{now.get(name, _ABSENT)!r} now"
+            for name in {**now, **saved}
+            if saved.get(name, _ABSENT) != now.get(name, _ABSENT)
         ]
         if differences:
             raise ValueError(
