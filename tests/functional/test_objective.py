@@ -318,3 +318,27 @@ def test_class_numbers_must_be_classes(loss, label, y_pred):
         objective.check_labels(loss, np.array([0, label, 1]), y_pred)
     # Of another loss they are no class numbers.
     objective.check_labels(keras.losses.get("mse"), np.array([9]), y_pred)
+
+
+def test_labels_that_the_loss_ignores_are_no_class_numbers():
+    loss = keras.losses.SparseCategoricalCrossentropy(ignore_class=-1)
+    y_pred = np.full((3, 3), 1.0 / 3.0)
+    objective.check_labels(loss, np.array([0, -1, 2]), y_pred)
+    objective.check_labels(loss, np.array([-1, -1]), y_pred)
+    with pytest.raises(ValueError, match=r"in \[0, 3\).*from 0 to 7"):
+        objective.check_labels(loss, np.array([0, -1, 7]), y_pred)
+    loss = keras.losses.SparseCategoricalCrossentropy(ignore_class=2)
+    objective.check_labels(loss, np.array([0, 1, 2]), y_pred[:, :2])
+
+
+def test_ignored_labels_have_no_part_in_an_objective():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
+    loss = keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True, ignore_class=-1
+    )
+    y = np.array([0, -1, 2])
+    made = functional.Objective(
+        functional.WeightView(model), np.ones((3, 2)), y, loss
+    )
+    nll = made.nll(*made.data, made.params, made.fixed, 0, 0).numpy()
+    np.testing.assert_array_equal(nll == 0.0, y == -1)

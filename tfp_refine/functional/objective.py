@@ -63,6 +63,12 @@ def check_labels(loss, y_true, y_pred):
         or loss is keras.losses.sparse_categorical_crossentropy
     ):
         return
+    ignored = getattr(loss, "ignore_class", None)
+    if ignored is not None:
+        y_true = np.asarray(y_true)
+        y_true = y_true[y_true != ignored]
+        if not y_true.size:
+            return
     num_classes = y_pred.shape[-1]
     low, high = float(keras.ops.min(y_true)), float(keras.ops.max(y_true))
     if low < 0 or high >= num_classes:
