@@ -142,3 +142,24 @@ def test_other_threads_are_not_observed(chain):
         thread.start()
         thread.join()
     assert record.seen == []
+
+
+@pytest.mark.parametrize(
+    ("make_layer", "inputs"),
+    [
+        (
+            lambda: layers.EmbeddingReparameterization(5, 2),
+            np.array([[0, 4]]),
+        ),
+        (lambda: layers.LSTMReparameterization(2), X[np.newaxis]),
+        (lambda: layers.GRUReparameterization(2), X[np.newaxis]),
+    ],
+)
+@pytest.mark.parametrize("sample", [True, False])
+def test_embeddings_and_recurrent_layers_are_seen(make_layer, inputs, sample):
+    layer, record = make_layer(), Record()
+    with layers.observe_inputs(record):
+        layer(inputs, sample=sample)
+    ((seen, value),) = record.seen
+    assert seen is layer
+    np.testing.assert_array_equal(value, inputs)

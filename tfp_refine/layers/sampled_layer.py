@@ -124,6 +124,7 @@ class SampledLayer(posterior_layer.PosteriorLayer):
     ) -> Any:
         """Calls the twin with a draw of the weights, or with the means."""
         self.attach_kl()
+        scopes.notify(self, inputs)
         with self._in_place(scopes.is_sampling(sample, self.sample)):
             return self.layer(inputs, **arguments)
 

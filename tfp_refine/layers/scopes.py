@@ -58,7 +58,8 @@ def observe_inputs(
 
     Args:
         observer: Called as `observer(layer, inputs)` before each call of a
-            layer, with the inputs in the layer's `compute_dtype`.
+            layer, with the inputs in the layer's `compute_dtype` (of an
+            embedding, as they are).
 
     Example:
 
