@@ -9,6 +9,7 @@ from tfp_refine._validation.positive import positive
 from tfp_refine._validation.positive import positive_integer
 from tfp_refine._validation.positive import positive_integers
 from tfp_refine._validation.positive import proportion
+from tfp_refine._validation.warn import warn
 
 __all__ = [
     "finite",
@@ -20,4 +21,5 @@ __all__ = [
     "positive_integer",
     "positive_integers",
     "proportion",
+    "warn",
 ]

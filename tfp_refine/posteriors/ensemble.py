@@ -1,11 +1,11 @@
 """Posteriors that are mixtures of members, with equal weights."""
 
-import warnings
 from typing import Any
 
 import keras
 import numpy as np
 
+from tfp_refine import _validation
 from tfp_refine import functional
 from tfp_refine.functional import copying
 from tfp_refine.functional import files
@@ -210,10 +210,8 @@ def _one_by_one(parts):
 def check_num_samples(num_samples, num_members):
     """Warns of draws that leave members out."""
     if num_samples < num_members:
-        warnings.warn(
+        _validation.warn(
             f"`num_samples` is smaller than the number of members, "
             f"{num_members}: the first {num_samples} are used. Received: "
-            f"num_samples={num_samples}",
-            UserWarning,
-            stacklevel=5,
+            f"num_samples={num_samples}"
         )

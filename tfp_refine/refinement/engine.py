@@ -1,11 +1,11 @@
 """All members of a refinement, in compiled programs."""
 
 import time
-import warnings
 
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine import _validation
 from tfp_refine import functional
 from tfp_refine.functional import executor as executor_lib
 from tfp_refine.functional import members
@@ -190,10 +190,9 @@ def faster(first, second, settings, state, moments):
     try:
         seconds_of_second = _trial_seconds(second, settings, state, moments)
     except (tf.errors.OpError, TypeError, ValueError) as error:
-        warnings.warn(
+        _validation.warn(
             f"Members cannot be vectorized, and are mapped: {error}",
             RuntimeWarning,
-            stacklevel=2,
         )
         return first
     return first if seconds <= seconds_of_second else second

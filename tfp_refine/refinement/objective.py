@@ -1,7 +1,6 @@
 """Objectives of refinement: a model, its data and its loss, with a bound."""
 
-import warnings
-
+from tfp_refine import _validation
 from tfp_refine import functional
 from tfp_refine.functional import objective as objective_lib
 
@@ -37,11 +36,9 @@ def check_layers(model, num_examples):
             )
         trained_with = layer.num_train_examples
         if trained_with not in (None, num_examples):
-            warnings.warn(
+            _validation.warn(
                 f"Layer '{layer.name}' was trained with num_train_examples="
-                f"{trained_with}, but there are {num_examples} examples here.",
-                UserWarning,
-                stacklevel=6,
+                f"{trained_with}, but there are {num_examples} examples here."
             )
             break
 

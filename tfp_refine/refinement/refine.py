@@ -1,7 +1,6 @@
 """Refinement of a mean-field posterior, as one function."""
 
 import os
-import warnings
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine import _validation
 from tfp_refine.functional import data
 from tfp_refine.functional import executor
 from tfp_refine.functional import resumable
@@ -253,9 +253,8 @@ def _report_failures(failures, members):
     )
     if len(failures) == len(members):
         raise FloatingPointError(f"All members diverged. {report}")
-    warnings.warn(
+    _validation.warn(
         f"{len(failures)} of {len(members)} members diverged and are left out "
         f"of the ensemble. {report}",
         RuntimeWarning,
-        stacklevel=5,
     )
