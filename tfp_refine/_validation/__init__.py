@@ -2,6 +2,7 @@
 
 from tfp_refine._validation.image_shape import image_shape
 from tfp_refine._validation.one_of import one_of
+from tfp_refine._validation.positive import all_positive_integers
 from tfp_refine._validation.positive import finite
 from tfp_refine._validation.positive import not_negative
 from tfp_refine._validation.positive import not_negative_integer
@@ -12,6 +13,7 @@ from tfp_refine._validation.positive import proportion
 from tfp_refine._validation.warn import warn
 
 __all__ = [
+    "all_positive_integers",
     "finite",
     "image_shape",
     "not_negative",

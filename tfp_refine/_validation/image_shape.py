@@ -1,33 +1,15 @@
 """Shapes of images as arguments."""
 
-import numbers
+from tfp_refine._validation import positive
 
 
 def image_shape(name, value):
-    """Checks that an argument is the shape of an image.
-
-    Args:
-        name: Name of the argument, for the error.
-        value: What came.
-
-    Returns:
-        shape: Height, width and channels, a tuple of ints.
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Checks that an argument is the shape of an image; returns a tuple."""
     try:
-        shape = tuple(value)
-    except TypeError:
-        shape = ()
-    if len(shape) != 3 or not all(
-        isinstance(size, numbers.Integral)
-        and not isinstance(size, bool)
-        and size > 0
-        for size in shape
-    ):
+        height, width, channels = positive.positive_integers(name, value)
+    except ValueError as error:
         raise ValueError(
             f"`{name}` must hold the height, width and channels of an image, "
             f"three positive integers. Received: {name}={value!r}"
-        )
-    return tuple(int(size) for size in shape)
+        ) from error
+    return height, width, channels

@@ -2,19 +2,7 @@
 
 
 def one_of(name, value, known):
-    """Checks that an argument is one of the known names.
-
-    Args:
-        name: Name of the argument, for the error.
-        value: What came.
-        known: Strings.
-
-    Returns:
-        value: What came.
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Checks that an argument is one of the known strings, and returns it."""
     if not isinstance(value, str) or value not in known:
         raise ValueError(
             f"`{name}` must be one of {', '.join(map(repr, known))}. "

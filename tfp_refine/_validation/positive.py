@@ -1,40 +1,23 @@
-"""Numbers as arguments."""
+"""Checks of numbers: each returns the value, or raises a `ValueError`."""
 
 import math
 import numbers
 
 
+def finite(name, value):
+    """Checks that an argument is a finite number; returns a float."""
+    return _number(name, value, "a finite number", math.isfinite)
+
+
 def positive(name, value):
-    """Checks that an argument is a positive finite number.
-
-    Args:
-        name: Name of the argument, for the error.
-        value: What came.
-
-    Returns:
-        value: As a float.
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Checks that an argument is a positive finite number; returns a float."""
     return _number(
         name, value, "a positive finite number", lambda v: 0 < v < math.inf
     )
 
 
 def not_negative(name, value):
-    """Checks that an argument is a finite number, zero or positive.
-
-    Args:
-        name: Name of the argument, for the error.
-        value: What came.
-
-    Returns:
-        value: As a float.
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Checks that an argument is finite, zero or positive; returns a float."""
     return _number(
         name,
         value,
@@ -44,19 +27,7 @@ def not_negative(name, value):
 
 
 def proportion(name, value, one=True):
-    """Checks that an argument is in (0, 1], or in (0, 1).
-
-    Args:
-        name: Name of the argument, for the error.
-        value: What came.
-        one: Whether 1 is allowed.
-
-    Returns:
-        value: As a float.
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Checks that an argument is in (0, 1], or in (0, 1); returns a float."""
     return _number(
         name,
         value,
@@ -66,50 +37,17 @@ def proportion(name, value, one=True):
 
 
 def positive_integer(name, value):
-    """Checks that an argument is a positive integer.
-
-    Args:
-        name: Name of the argument, for the error.
-        value: What came.
-
-    Returns:
-        value: As an int.
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Checks that an argument is a positive integer; returns an int."""
     return _integer(name, value, 1, "a positive integer")
 
 
 def not_negative_integer(name, value):
-    """Checks that an argument is an integer, zero or positive.
-
-    Args:
-        name: Name of the argument, for the error.
-        value: What came.
-
-    Returns:
-        value: As an int.
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Checks that an argument is an integer from 0 on; returns an int."""
     return _integer(name, value, 0, "an integer, not negative")
 
 
 def positive_integers(name, values):
-    """Checks that an argument holds positive integers.
-
-    Args:
-        name: Name of the argument, for the error.
-        values: What came.
-
-    Returns:
-        values: As a tuple of ints, perhaps an empty one.
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Checks that an argument holds positive integers; returns a tuple."""
     try:
         return tuple(positive_integer(name, value) for value in values)
     except (TypeError, ValueError) as error:
@@ -118,20 +56,10 @@ def positive_integers(name, values):
         ) from error
 
 
-def finite(name, value):
-    """Checks that an argument is a finite number.
-
-    Args:
-        name: Name of the argument, for the error.
-        value: What came.
-
-    Returns:
-        value: As a float.
-
-    Raises:
-        ValueError: If it is something else.
-    """
-    return _number(name, value, "a finite number", math.isfinite)
+def all_positive_integers(**arguments):
+    """Checks that each of several arguments is a positive integer."""
+    for name, value in arguments.items():
+        positive_integer(name, value)
 
 
 def _integer(name, value, least, wanted):

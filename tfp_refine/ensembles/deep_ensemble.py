@@ -91,12 +91,9 @@ def deep_ensemble(
     Reference:
         - [Lakshminarayanan et al., 2017](https://arxiv.org/abs/1612.01474)
     """
-    for name, value in (
-        ("num_members", num_members),
-        ("steps", steps),
-        ("batch_size", batch_size),
-    ):
-        _validation.positive_integer(name, value)
+    _validation.all_positive_integers(
+        num_members=num_members, steps=steps, batch_size=batch_size
+    )
     _validation.positive("learning_rate", learning_rate)
     if adversarial_epsilon is not None:
         _validation.positive("adversarial_epsilon", adversarial_epsilon)

@@ -81,12 +81,9 @@ def swag(
         - [Maddox et al., 2019](https://arxiv.org/abs/1902.02476)
         - [Wilson and Izmailov, 2020](https://arxiv.org/abs/2002.08791)
     """
-    for name, value in (
-        ("num_snapshots", num_snapshots),
-        ("rank", rank),
-        ("batch_size", batch_size),
-    ):
-        _validation.positive_integer(name, value)
+    _validation.all_positive_integers(
+        num_snapshots=num_snapshots, rank=rank, batch_size=batch_size
+    )
     if not 2 <= rank <= num_snapshots:
         raise ValueError(
             "`rank` must be from 2 to `num_snapshots`. Received: "

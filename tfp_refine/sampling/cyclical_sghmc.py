@@ -78,12 +78,11 @@ def cyclical_sghmc(
     Reference:
         - [Zhang et al., 2020](https://arxiv.org/abs/1902.03932)
     """
-    for name, value in (
-        ("num_cycles", num_cycles),
-        ("samples_per_cycle", samples_per_cycle),
-        ("batch_size", batch_size),
-    ):
-        _validation.positive_integer(name, value)
+    _validation.all_positive_integers(
+        num_cycles=num_cycles,
+        samples_per_cycle=samples_per_cycle,
+        batch_size=batch_size,
+    )
     _validation.positive("learning_rate", learning_rate)
     _validation.proportion("momentum", momentum, one=False)
     seed = resumable.check_seed(seed, checkpoint_dir)

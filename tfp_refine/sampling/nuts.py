@@ -151,13 +151,12 @@ def nuts(
     if prior_precision is None:
         prior_precision = laplace.prior_precision
     _validation.positive("prior_precision", prior_precision)
-    for name, value in (
-        ("num_chains", num_chains),
-        ("num_warmup", num_warmup),
-        ("num_samples", num_samples),
-        ("max_tree_depth", max_tree_depth),
-    ):
-        _validation.positive_integer(name, value)
+    _validation.all_positive_integers(
+        num_chains=num_chains,
+        num_warmup=num_warmup,
+        num_samples=num_samples,
+        max_tree_depth=max_tree_depth,
+    )
     if num_samples < _MIN_SAMPLES:
         raise ValueError(
             f"`num_samples` must be {_MIN_SAMPLES} or more, so that halves of "
