@@ -138,7 +138,7 @@ def _member_steps(make, batch_size):
     refined = _classifier(make)
     objective = objective_lib.RefinementObjective(refined, x, y, None, False)
     settings = settings_lib.Settings(
-        num_members=_IMAGE_MEMBERS, members=None, variance_ratios=(0.7,),
+        num_members=_IMAGE_MEMBERS, variance_ratios=(0.7,),
         steps=_IMAGE_STEPS, batch_size=batch_size, learning_rate=1e-3,
         learning_rate_decay="constant", keep_better=True, num_eval_samples=1,
         max_eval_examples=64, refine_deterministic=False, seed=0,

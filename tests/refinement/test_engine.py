@@ -1,3 +1,5 @@
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
@@ -7,7 +9,6 @@ from tests.support import linear_gaussian
 from tests.support import statistics
 from tfp_refine.functional import executor
 from tfp_refine.refinement import engine as engine_lib
-from tfp_refine.refinement import settings as settings_lib
 
 
 def _setup(linear, model=None, loss=None, **changes):
@@ -209,12 +210,12 @@ class _FakeEngine:
     ],
 )
 def test_a_trial_finds_the_engine_with_the_faster_steps(
-    monkeypatch, first, second, expected
+    work, monkeypatch, first, second, expected
 ):
     clock = [0.0]
     monkeypatch.setattr(engine_lib.time, "perf_counter", lambda: clock[0])
     engines = [_FakeEngine(clock, *seconds) for seconds in (first, second)]
-    chosen = engine_lib.faster(*engines, linear_gaussian.settings(), None, None)
+    chosen = engine_lib.faster(*engines, work.settings, work.state())
     assert chosen is engines[expected]
 
 
@@ -223,11 +224,11 @@ class _BrokenEngine:
         raise tf.errors.ResourceExhaustedError(None, None, "out of memory")
 
 
-def test_a_trial_survives_an_engine_that_fails():
+def test_a_trial_survives_an_engine_that_fails(work):
     works = _FakeEngine([0.0], 1.0, 0.1)
     with pytest.warns(RuntimeWarning, match="vectorized.*out of memory"):
         chosen = engine_lib.faster(
-            works, _BrokenEngine(), linear_gaussian.settings(), None, None
+            works, _BrokenEngine(), work.settings, work.state()
         )
     assert chosen is works
 
@@ -239,16 +240,10 @@ def work():
 
 
 def _made(work, mapping):
-    state = work.state()
-    return engine_lib.make_engine(
-        work.objective,
-        work.settings,
-        settings_lib.Execution(
-            mapping=mapping, members_per_batch=2, coordinator=None
-        ),
-        state.members,
-        state.moments,
+    settings = dataclasses.replace(
+        work.settings, mapping=mapping, members_per_batch=2
     )
+    return engine_lib.make_engine(work.objective, settings, work.state())
 
 
 @pytest.mark.parametrize("accelerated", [False, True])
@@ -261,11 +256,11 @@ def test_auto_is_mapped_on_a_processor_and_a_trial_on_an_accelerator(
     monkeypatch.setattr(engine_lib, "faster", lambda *engines: engines)
     engine = _made(work, mapping)
     if mapping == "auto" and accelerated:
-        mapped, vectorized, settings, members, _ = engine
+        mapped, vectorized, settings, state = engine
         assert (mapped.vectorized, vectorized.vectorized) == (False, True)
-        assert settings is work.settings
+        assert settings.depends_on() == work.settings.depends_on()
         np.testing.assert_array_equal(
-            members.params, work.state().members.params
+            state.members.params, work.state().members.params
         )
         engine = mapped
     else:
@@ -277,13 +272,7 @@ def test_auto_is_mapped_on_a_processor_and_a_trial_on_an_accelerator(
 def test_a_trial_does_not_change_the_result(work):
     state = work.state()
     tried = work.engine()
-    engine_lib.faster(
-        tried,
-        _FakeEngine([0.0], 1.0, 0.1),
-        work.settings,
-        state.members,
-        state.moments,
-    )
+    engine_lib.faster(tried, _FakeEngine([0.0], 1.0, 0.1), work.settings, state)
     found, expected = work.finish(tried), work.finish(work.engine())
     linear_gaussian.assert_same(found, expected)
     # What the trial traced is what the work goes on with.

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from tests.support import linear_gaussian
-from tfp_refine.refinement import settings as settings_lib
 
 
 def test_all_members_are_computed_by_default():
@@ -68,26 +67,17 @@ def test_bad_settings_are_named(name, value):
         linear_gaussian.settings(**{name: value})
 
 
-def _execution(**changes):
-    return settings_lib.Execution(
-        **{
-            "mapping": "auto",
-            "members_per_batch": None,
-            "coordinator": None,
-            **changes,
-        }
-    )
-
-
 @pytest.mark.parametrize(
     ("members_per_batch", "expected"),
     [(None, 5), (1, 1), (np.int64(4), 4), (5, 5), (9, 5)],
 )
-def test_execution_computes_no_more_members_than_there_are(
+def test_no_more_members_are_computed_than_there_are(
     members_per_batch, expected
 ):
-    execution = _execution(members_per_batch=members_per_batch)
-    assert execution.batch_of(5) == expected
+    settings = linear_gaussian.settings(
+        num_members=5, members_per_batch=members_per_batch
+    )
+    assert settings.members_at_a_time() == expected
 
 
 @pytest.mark.parametrize(
@@ -105,4 +95,4 @@ def test_execution_computes_no_more_members_than_there_are(
 )
 def test_bad_execution_is_refused(name, value):
     with pytest.raises(ValueError, match=f"`{name}` .*{value}"):
-        _execution(**{name: value})
+        linear_gaussian.settings(**{name: value})

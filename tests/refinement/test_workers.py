@@ -8,7 +8,6 @@ import pytest
 from tests.support import coordinator as coordinator_lib
 from tests.support import linear_gaussian
 from tfp_refine.functional import executor
-from tfp_refine.refinement import settings as settings_lib
 
 
 @pytest.fixture
@@ -23,11 +22,11 @@ def problem():
 
 def test_workers_get_equal_parts_of_the_members(coordinator):
     def batch_of(num_members, members_per_batch=None):
-        return settings_lib.Execution(
-            mapping="auto",
+        return linear_gaussian.settings(
+            num_members=num_members,
             members_per_batch=members_per_batch,
             coordinator=coordinator,
-        ).batch_of(num_members)
+        ).members_at_a_time()
 
     assert [batch_of(count) for count in (1, 4, 5)] == [1, 2, 3]
     assert batch_of(5, 1) == 1

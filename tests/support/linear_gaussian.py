@@ -86,7 +86,6 @@ def settings(**changes):
     return settings_lib.Settings(
         **{
             "num_members": 3,
-            "members": None,
             "variance_ratios": (0.7,),
             "steps": 10,
             "batch_size": 256,

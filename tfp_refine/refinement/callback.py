@@ -94,33 +94,33 @@ class RefinementCallback(keras.callbacks.Callback):
         super().__init__()
         self._settings = settings_lib.Settings(
             num_members=num_members,
-            members=members,
             variance_ratios=variance_ratios,
             steps=steps,
             batch_size=batch_size,
             learning_rate=learning_rate,
             learning_rate_decay=learning_rate_decay,
+            loss=loss,
             keep_better=keep_better,
             num_eval_samples=num_eval_samples,
             max_eval_examples=max_eval_examples,
             refine_deterministic=refine_deterministic,
-            seed=resumable.check_seed(seed, checkpoint_dir),
-        )
-        self._execution = settings_lib.Execution(
+            members=members,
             mapping=mapping,
             members_per_batch=members_per_batch,
             coordinator=coordinator,
+            checkpoint_dir=checkpoint_dir,
+            seed=seed,
+            verbose=verbose,
         )
-        self._data, self._loss = (x, y), loss
-        self._checkpoint_dir, self._verbose = checkpoint_dir, verbose
+        self._data = (x, y)
         self._checked = False
         self.ensemble: Any = None
         self.history = None
 
     def on_train_begin(self, logs: Any = None):
         functional.data.examples(*self._data)
-        if self._checkpoint_dir is not None:
-            resumable.check_folder(self._checkpoint_dir)
+        if self._settings.checkpoint_dir is not None:
+            resumable.check_folder(self._settings.checkpoint_dir)
         self._checked = False
         if self.model.built:
             self._check()
@@ -131,22 +131,14 @@ class RefinementCallback(keras.callbacks.Callback):
             self._check()
 
     def on_train_end(self, logs: Any = None):
-        self.ensemble = refine_lib.run(
-            self.model,
-            *self._data,
-            self._loss,
-            self._settings,
-            self._execution,
-            self._checkpoint_dir,
-            self._verbose,
-        )
+        self.ensemble = refine_lib.run(self.model, *self._data, self._settings)
         self.history = self.ensemble.history
 
     def _check(self):
         objective_lib.RefinementObjective(
             self.model,
             *self._data,
-            self._loss,
+            self._settings.loss,
             self._settings.refine_deterministic,
         )
         self._checked = True

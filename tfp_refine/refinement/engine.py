@@ -153,7 +153,7 @@ class Engine:
         return members.map_members(one, (state, keys), state, self.vectorized)
 
 
-def make_engine(objective, settings, execution, state, moments):
+def make_engine(objective, settings, state):
     """Makes the engine that computes a refinement fastest.
 
     On a CPU, members that are mapped are faster and take less memory than
@@ -161,34 +161,32 @@ def make_engine(objective, settings, execution, state, moments):
     accelerator it depends on the model: there both are tried.
     """
     constants = (objective.fixed, objective.data)
-    if execution.coordinator is not None:
-        executor = executor_lib.ClusterExecutor(
-            constants, execution.coordinator
-        )
-    else:
+    if settings.coordinator is None:
         executor = executor_lib.LocalExecutor(constants)
-    size = execution.batch_of(len(settings.members))
+        is_cpu = not tf.config.list_logical_devices("GPU")
+    else:
+        executor = executor_lib.ClusterExecutor(constants, settings.coordinator)
+        is_cpu = True
+    size = settings.members_at_a_time()
     mapped, vectorized = (
         Engine(objective, settings, size, vectorized, executor)
         for vectorized in (False, True)
     )
-    if execution.mapping != "auto":
-        return vectorized if execution.mapping == "vmap" else mapped
-    if execution.coordinator is not None or not tf.config.list_logical_devices(
-        "GPU"
-    ):
+    if settings.mapping == "vmap":
+        return vectorized
+    if settings.mapping == "map" or is_cpu:
         return mapped
-    return faster(mapped, vectorized, settings, state, moments)
+    return faster(mapped, vectorized, settings, state)
 
 
-def faster(first, second, settings, state, moments):
+def faster(first, second, settings, state):
     """Tries two engines for a few steps, and returns the faster one.
 
     The second may fail, for instance for want of memory.
     """
-    seconds = _trial_seconds(first, settings, state, moments)
+    seconds = _trial_seconds(first, settings, state)
     try:
-        seconds_of_second = _trial_seconds(second, settings, state, moments)
+        seconds_of_second = _trial_seconds(second, settings, state)
     except (tf.errors.OpError, TypeError, ValueError) as error:
         _validation.warn(
             f"Members cannot be vectorized, and are mapped: {error}",
@@ -198,12 +196,17 @@ def faster(first, second, settings, state, moments):
     return first if seconds <= seconds_of_second else second
 
 
-def _trial_seconds(engine, settings, state, moments):
+def _trial_seconds(engine, settings, state):
     """Returns the seconds of a few steps, after a first one that compiles."""
     for steps in (1, _TRIAL_STEPS):
         begin = time.perf_counter()
         results = engine.run(
-            state, moments, settings.members, settings.learning_rate, 0, steps
+            state.members,
+            state.moments,
+            settings.members,
+            settings.learning_rate,
+            0,
+            steps,
         )
         tf.nest.map_structure(lambda leaf: leaf.numpy(), list(results))
         seconds = time.perf_counter() - begin

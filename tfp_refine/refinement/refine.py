@@ -131,44 +131,38 @@ def refine(
     Reference:
         - [Havasi et al., 2021](https://doi.org/10.3390/e23111475)
     """
-    return run(
-        model,
-        x,
-        y,
-        loss,
-        settings_lib.Settings(
-            num_members=num_members,
-            members=members,
-            variance_ratios=variance_ratios,
-            steps=steps,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            learning_rate_decay=learning_rate_decay,
-            keep_better=keep_better,
-            num_eval_samples=num_eval_samples,
-            max_eval_examples=max_eval_examples,
-            refine_deterministic=refine_deterministic,
-            seed=resumable.check_seed(seed, checkpoint_dir),
-        ),
-        settings_lib.Execution(
-            mapping=mapping,
-            members_per_batch=members_per_batch,
-            coordinator=coordinator,
-        ),
-        checkpoint_dir,
-        verbose,
+    settings = settings_lib.Settings(
+        num_members=num_members,
+        variance_ratios=variance_ratios,
+        steps=steps,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        learning_rate_decay=learning_rate_decay,
+        loss=loss,
+        keep_better=keep_better,
+        num_eval_samples=num_eval_samples,
+        max_eval_examples=max_eval_examples,
+        refine_deterministic=refine_deterministic,
+        members=members,
+        mapping=mapping,
+        members_per_batch=members_per_batch,
+        coordinator=coordinator,
+        checkpoint_dir=checkpoint_dir,
+        seed=seed,
+        verbose=verbose,
     )
+    return run(model, x, y, settings)
 
 
-def run(model, x, y, loss, settings, execution, checkpoint_dir, verbose):
+def run(model, x, y, settings):
     """Refines with checked settings, as `refine`."""
-    if execution.coordinator is not None:
+    if settings.coordinator is not None:
         executor.check_reachable(model)
     objective = objective_lib.RefinementObjective(
-        model, x, y, loss, settings.refine_deterministic
+        model, x, y, settings.loss, settings.refine_deterministic
     )
     checkpoint = resumable.open_checkpoint(
-        checkpoint_dir,
+        settings.checkpoint_dir,
         "refinement",
         # Architecture and loss are seen through what they compute.
         settings.depends_on()
@@ -188,12 +182,10 @@ def run(model, x, y, loss, settings, execution, checkpoint_dir, verbose):
         )
     else:
         state = state_lib.RefinementState.from_arrays(arrays)
-    engine = engine_lib.make_engine(
-        objective, settings, execution, state.members, state.moments
-    )
+    engine = engine_lib.make_engine(objective, settings, state)
     bar = keras.utils.Progbar(
         settings.steps * len(settings.variance_ratios),
-        verbose=verbose,
+        verbose=settings.verbose,
         unit_name="step",
         stateful_metrics=["elbo"],
     )

@@ -2,24 +2,34 @@
 
 import dataclasses
 import math
-import numbers
 from collections.abc import Sequence
 from typing import Any
 
 from tfp_refine import _validation
 from tfp_refine.functional import executor
+from tfp_refine.functional import resumable
 from tfp_refine.functional import update_rules
 from tfp_refine.math import variance_schedule
 
 MAPPINGS = ("auto", "map", "vmap")
+# Settings that change a result by rounding alone, or that `members` implies,
+# or that are seen through what they compute.
+_NOT_COMPARED = (
+    "num_members",
+    "loss",
+    "mapping",
+    "members_per_batch",
+    "coordinator",
+    "checkpoint_dir",
+    "verbose",
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """All arguments of `refine` that decide its result, checked."""
+    """All arguments of `refine` but the model and the data, checked."""
 
     num_members: int
-    members: Sequence[int] | None
     variance_ratios: Sequence[float]
     steps: int
     batch_size: int
@@ -29,7 +39,14 @@ class Settings:
     num_eval_samples: int
     max_eval_examples: int
     refine_deterministic: bool
-    seed: int
+    seed: int | None
+    loss: Any = None
+    members: Sequence[int] | None = None
+    mapping: str = "auto"
+    members_per_batch: int | None = None
+    coordinator: Any = None
+    checkpoint_dir: Any = None
+    verbose: int = 1
 
     def __post_init__(self):
         count = _validation.positive_integer("num_members", self.num_members)
@@ -43,6 +60,7 @@ class Settings:
             ),
             "keep_better": bool(self.keep_better),
             "refine_deterministic": bool(self.refine_deterministic),
+            "seed": resumable.check_seed(self.seed, self.checkpoint_dir),
         }
         for name in (
             "steps",
@@ -56,14 +74,23 @@ class Settings:
         _validation.one_of(
             "learning_rate_decay", self.learning_rate_decay, update_rules.DECAYS
         )
+        _validation.one_of("mapping", self.mapping, MAPPINGS)
+        if self.members_per_batch is not None:
+            _validation.positive_integer(
+                "members_per_batch", self.members_per_batch
+            )
+        if self.coordinator is not None:
+            executor.count_workers(self.coordinator)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
     def depends_on(self):
         """Returns what a result depends on, a dict that JSON can hold."""
-        settings = dataclasses.asdict(self)
-        del settings["num_members"]  # `members` says it
-        return settings
+        return {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if field.name not in _NOT_COMPARED
+        }
 
     def learning_rates(self):
         """Returns Adam's rate for each auxiliary variable, `K` floats.
@@ -77,56 +104,29 @@ class Settings:
             left *= 1.0 - ratio
         return tuple(rates)
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Execution:
-    """Arguments of `refine` that change its result by rounding alone."""
-
-    mapping: str
-    members_per_batch: int | None
-    coordinator: Any
-
-    def __post_init__(self):
-        _validation.one_of("mapping", self.mapping, MAPPINGS)
+    def members_at_a_time(self):
+        """Returns how many members are computed together."""
+        count = len(self.members)
         if self.members_per_batch is not None:
-            _validation.positive_integer(
-                "members_per_batch", self.members_per_batch
-            )
-        if self.coordinator is not None:
-            executor.count_workers(self.coordinator)
-
-    def batch_of(self, num_members):
-        """Returns how many of `M` members are computed at a time."""
-        if self.members_per_batch is not None:
-            return min(self.members_per_batch, num_members)
-        workers = 1
-        if self.coordinator is not None:
-            workers = executor.count_workers(self.coordinator)
-        return -(-num_members // workers)
+            return min(self.members_per_batch, count)
+        if self.coordinator is None:
+            return count
+        return -(-count // executor.count_workers(self.coordinator))
 
 
 def _check_members(num_members, members):
     if members is None:
         return tuple(range(num_members))
     try:
-        members = tuple(members)
-    except TypeError:
-        members = (members, None)  # no sequence: refused below
-    if (
-        not members
-        or len(set(members)) != len(members)
-        or not all(_is_index(member) for member in members)
-    ):
+        checked = tuple(
+            _validation.not_negative_integer("members", member)
+            for member in members
+        )
+    except (TypeError, ValueError):
+        checked = ()
+    if not checked or len(set(checked)) != len(checked):
         raise ValueError(
             "`members` must hold distinct non-negative integers. "
             f"Received: members={members}"
         )
-    return tuple(int(member) for member in members)
-
-
-def _is_index(value):
-    return (
-        isinstance(value, numbers.Integral)
-        and not isinstance(value, bool)
-        and value >= 0
-    )
+    return checked
