@@ -28,9 +28,9 @@ def start(rule, params, steps, size):
     return train.State(params, [seen], rule.zeros(params))
 
 
-def run(trainer, state, begin, end, keys=None, rate=0.1):
+def run(program, state, begin, end, keys=None, rate=0.1):
     count = len(state.params)
-    return trainer.program(
+    return program(
         state,
         (),
         tf.constant(range(count) if keys is None else keys, tf.int64),
@@ -46,9 +46,9 @@ def batches_seen(batch_size, steps, bootstrap=False, members=2):
     """Returns the examples of each step, `[M, T, B]`."""
     batches = train.Batches(N, batch_size, bootstrap)
     rule = update_rules.Momentum(0.0)
-    trainer = train.Trainer(recorded_loss, rule, batches)
+    program = train.make_program(recorded_loss, rule, batches)
     state = start(rule, np.zeros(members), steps, batches.size)
-    return run(trainer, state, 0, steps).state.fixed[0].numpy()
+    return run(program, state, 0, steps).state.fixed[0].numpy()
 
 
 @pytest.mark.parametrize("bootstrap", [False, True])
@@ -90,14 +90,14 @@ def test_bootstrapped_examples_are_drawn_alike():
 def test_a_training_in_parts_ends_in_the_same_place(batch_size):
     rule = update_rules.Adam()
     batches = train.Batches(N, batch_size)
-    trainer = train.Trainer(recorded_loss, rule, batches)
+    program = train.make_program(recorded_loss, rule, batches)
     state = start(rule, [1.0, 2.0], 9, batches.size)
-    whole = run(trainer, state, 0, 9)
+    whole = run(program, state, 0, 9)
     parts = state
     for begin, end in ((0, 3), (3, 4), (4, 9)):  # within epochs of 2 steps
-        parts = run(trainer, parts, begin, end).state
+        parts = run(program, parts, begin, end).state
     tf.nest.map_structure(np.testing.assert_array_equal, parts, whole.state)
-    assert trainer.program.trace_count == 1
+    assert program.trace_count == 1
 
 
 @pytest.mark.parametrize("batch_size", [5, N])
@@ -105,15 +105,17 @@ def test_a_training_in_parts_ends_in_the_same_place(batch_size):
 def test_a_member_is_the_same_alone_and_in_any_batch(batch_size, vectorized):
     rule = update_rules.Momentum(0.5, 0.1, lambda number: number > 2)
     batches = train.Batches(N, batch_size, bootstrap=True)
-    trainer = train.Trainer(recorded_loss, rule, batches, vectorized=vectorized)
+    program = train.make_program(
+        recorded_loss, rule, batches, vectorized=vectorized
+    )
     keys = [7, 3, 5]
     params = [1.0, 2.0, 3.0]
     together = run(
-        trainer, start(rule, params, 6, batches.size), 0, 6, keys
+        program, start(rule, params, 6, batches.size), 0, 6, keys
     ).state
     for index in range(3):
         alone = run(
-            trainer,
+            program,
             start(rule, params[index : index + 1], 6, batches.size),
             0,
             6,
@@ -125,7 +127,7 @@ def test_a_member_is_the_same_alone_and_in_any_batch(batch_size, vectorized):
         np.testing.assert_array_equal(
             alone.fixed[0][0], together.fixed[0][index]
         )
-    assert trainer.program.trace_count == 1
+    assert program.trace_count == 1
 
 
 @pytest.mark.parametrize("batch_size", [5, N])
@@ -135,7 +137,7 @@ def test_vectorized_members_are_the_mapped_ones(batch_size, bootstrap):
     batches = train.Batches(N, batch_size, bootstrap)
     mapped, vectorized = (
         run(
-            train.Trainer(recorded_loss, rule, batches, vectorized=value),
+            train.make_program(recorded_loss, rule, batches, vectorized=value),
             start(rule, [1.0, -2.0, 0.5], 7, batches.size),
             0,
             7,
@@ -158,28 +160,28 @@ def test_the_learning_rate_follows_the_schedule():
         # A gradient of -1: the sum of all rates.
         return -params, tf.cast(step, tf.float32), fixed
 
-    trainer = train.Trainer(
+    program = train.make_program(
         loss,
         rule,
         train.Batches(N, N),
         schedule=update_rules.decay("linear", 10),
     )
     params = np.zeros(1, np.float32)
-    result = run(trainer, train.State(params, [], rule.zeros(params)), 2, 5)
+    result = run(program, train.State(params, [], rule.zeros(params)), 2, 5)
     np.testing.assert_allclose(result.state.params, [0.1 * (0.8 + 0.7 + 0.6)])
     np.testing.assert_allclose(result.loss, [3.0])
 
 
 def test_a_gradient_from_outside_is_added():
     rule = update_rules.Momentum(0.0)
-    trainer = train.Trainer(
+    program = train.make_program(
         lambda params, fixed, *_: (0.0 * params, 0.0 * params, fixed),
         rule,
         train.Batches(N, N),
         extra_gradient=lambda params, constants: constants - params,
     )
     params = np.ones(2, np.float32)
-    result = trainer.program(
+    result = program(
         train.State(params, [], rule.zeros(params)),
         np.array([3.0, 5.0], np.float32),
         tf.constant([0, 1], tf.int64),
@@ -200,9 +202,9 @@ def test_a_member_whose_loss_is_not_finite_stops_alone():
         value = tf.where(bad, np.float32(np.nan), params)
         return value, value, fixed
 
-    trainer = train.Trainer(loss, rule, train.Batches(N, N))
+    program = train.make_program(loss, rule, train.Batches(N, N))
     params = np.zeros(3, np.float32)
-    result = run(trainer, train.State(params, [], rule.zeros(params)), 0, 8)
+    result = run(program, train.State(params, [], rule.zeros(params)), 0, 8)
     np.testing.assert_array_equal(result.failed_step, [-1, 3, -1])
     np.testing.assert_allclose(result.state.params.numpy()[[0, 2]], -0.8)
     with pytest.raises(FloatingPointError, match="member 11 .* step 3"):
@@ -301,9 +303,9 @@ def test_models_train_as_by_keras(rng, vectorized):
         lambda value: tf.stack([value, value]),
         (objective.params, objective.fixed),
     )
-    result = train.Trainer(
+    result = train.make_program(
         loss, rule, train.Batches(N, N), vectorized=vectorized
-    ).program(
+    )(
         train.State(params, fixed, rule.zeros(params)),
         (),
         tf.constant([0, 1], tf.int64),

@@ -92,12 +92,13 @@ def test_the_same_seed_refines_alike(toy):
 def test_all_parts_share_one_program(toy, monkeypatch):
     programs = []
 
-    class Observed(train.Trainer):
-        def __init__(self, *arguments, **options):
-            super().__init__(*arguments, **options)
-            programs.append(self.program)
+    make = train.make_program
 
-    monkeypatch.setattr(train, "Trainer", Observed)
+    def observed(*arguments, **options):
+        programs.append(make(*arguments, **options))
+        return programs[-1]
+
+    monkeypatch.setattr(train, "make_program", observed)
     toy[0].refine(flow_length=2, epochs=45, batch_size=20, verbose=0)
     assert [program.trace_count for program in programs] == [1]
 

@@ -112,8 +112,16 @@ class Batches(NamedTuple):
         return keras.tree.map_structure(lambda v: tf.gather(v, order), data)
 
 
-class Trainer:
-    """Compiles the training of members; Python does nothing for a step.
+def make_program(
+    loss,
+    update_rule,
+    batches,
+    *,
+    schedule=None,
+    extra_gradient=None,
+    vectorized=False,
+):
+    """Returns the `Program` that trains members; Python does no step.
 
     Members are mapped inside the graph, each with its whole loop of steps. A
     member's result depends on its own state, constants and key alone.
@@ -129,7 +137,7 @@ class Trainer:
             added to the gradient, or `None`.
         vectorized: As for `members.map_members`.
 
-    Attributes:
+    Returns:
         program: `Program` of `(state, constants, keys, learning_rate, begin,
             end, common, data)` to a `Result`: a stacked `State`; constants of
             members (nested, perhaps empty) and keys of their random streams,
@@ -137,92 +145,65 @@ class Trainer:
             what members share; the data `[N, ...]` (nested).
     """
 
-    def __init__(
-        self,
-        loss,
-        update_rule,
-        batches,
-        *,
-        schedule=None,
-        extra_gradient=None,
-        vectorized=False,
-    ):
-        self._loss = loss
-        self._rule = update_rule
-        self._batches = batches
-        self._schedule = schedule
-        self._extra_gradient = extra_gradient
-        self._vectorized = vectorized
-        self.program = program.Program(
-            self._trace, varying=(True,) * 3 + (False,) * 5
-        )
-
-    def _trace(
-        self, state, constants, keys, learning_rate, begin, end, common, data
-    ):
-        def one(arguments):
-            state, constants, key = arguments
-            return self._train_one(
-                state, constants, key, learning_rate, begin, end, common, data
-            )
-
-        like = Result(state, tf.zeros_like(keys, tf.float64), keys)
-        return members.map_members(
-            one, (state, constants, keys), like, self._vectorized
-        )
-
-    def _train_one(
-        self, state, constants, key, learning_rate, begin, end, common, data
-    ):
-        batches = self._batches
-        rows = batches.rows(key)
-
-        def body(step, state, order, total):
-            order = batches.reshuffle(order, rows, step, key)
-            batch = batches.take(data, order, step, key, self._vectorized)
-            state, loss = self._step(
-                state, constants, key, learning_rate, step, common, batch
-            )
-            return step + 1, state, order, total + tf.cast(loss, tf.float64)
-
-        # A loss that is not finite leaves no finite sum.
-        stop, state, _, total = tf.while_loop(
-            lambda step, state, order, total: (
-                (step < end) & tf.math.is_finite(total)
-            ),
-            body,
-            (
-                begin,
-                state,
-                batches.order(rows, begin, key),
-                tf.zeros([], tf.float64),
-            ),
-            parallel_iterations=1,
-        )
-        failed = tf.where(
-            tf.math.is_finite(total), tf.constant(-1, tf.int64), stop - 1
-        )
-        steps = tf.cast(tf.maximum(end - begin, 1), tf.float64)
-        return Result(state, total / steps, failed)
-
-    def _step(self, state, constants, key, learning_rate, step, common, batch):
+    def take_step(state, constants, key, learning_rate, step, common, batch):
         params = state.params
         with tf.GradientTape() as tape:
             tape.watch(params)
-            objective, reported, fixed = self._loss(
+            objective, reported, fixed = loss(
                 params, state.fixed, common, batch, key, step
             )
         gradient = tape.gradient(objective, params)
-        if self._extra_gradient is not None:
-            extra = self._extra_gradient(params, constants)
+        if extra_gradient is not None:
+            extra = extra_gradient(params, constants)
             gradient = tf.nest.map_structure(tf.add, gradient, extra)
         rate = learning_rate
-        if self._schedule is not None:
-            rate = rate * tf.cast(self._schedule(step), rate.dtype)
-        params, slots = self._rule.step(
+        if schedule is not None:
+            rate = rate * tf.cast(schedule(step), rate.dtype)
+        params, slots = update_rule.step(
             params, gradient, state.slots, step, rate, key
         )
         return State(params, fixed, slots), reported
+
+    def trace(state, constants, keys, learning_rate, begin, end, common, data):
+        def one(arguments):
+            state, constants, key = arguments
+            rows = batches.rows(key)
+
+            def body(step, state, order, total):
+                order = batches.reshuffle(order, rows, step, key)
+                batch = batches.take(data, order, step, key, vectorized)
+                state, reported = take_step(
+                    state, constants, key, learning_rate, step, common, batch
+                )
+                total += tf.cast(reported, tf.float64)
+                return step + 1, state, order, total
+
+            # A loss that is not finite leaves no finite sum.
+            stop, state, _, total = tf.while_loop(
+                lambda step, state, order, total: (
+                    (step < end) & tf.math.is_finite(total)
+                ),
+                body,
+                (
+                    begin,
+                    state,
+                    batches.order(rows, begin, key),
+                    tf.zeros([], tf.float64),
+                ),
+                parallel_iterations=1,
+            )
+            failed = tf.where(
+                tf.math.is_finite(total), tf.constant(-1, tf.int64), stop - 1
+            )
+            steps = tf.cast(tf.maximum(end - begin, 1), tf.float64)
+            return Result(state, total / steps, failed)
+
+        like = Result(state, tf.zeros_like(keys, tf.float64), keys)
+        return members.map_members(
+            one, (state, constants, keys), like, vectorized
+        )
+
+    return program.Program(trace, varying=(True,) * 3 + (False,) * 5)
 
 
 def check_finite(result, numbers, begin, end):

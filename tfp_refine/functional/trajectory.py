@@ -66,8 +66,8 @@ def train(
         learning_rate: Of the update rule.
         settings: Dict that JSON can hold, of what else decides the result.
         seed: Integer; member `i` has the random stream `key(seed, i)`.
-        schedule: As for `train.Trainer`.
-        loss: As for `train.Trainer`; the mean loss of a batch if `None`.
+        schedule: As for `train.make_program`.
+        loss: As for `train.make_program`; the mean loss of a batch if `None`.
         checkpoint_dir: Folder to continue from, or `None`.
         verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
         collect: Numbers of steps after which a snapshot is taken.
@@ -102,7 +102,9 @@ def train(
         ),
     )
     numbers = range(len(params))
-    trainer = train_lib.Trainer(loss, update_rule, batches, schedule=schedule)
+    program = train_lib.make_program(
+        loss, update_rule, batches, schedule=schedule
+    )
     rate = tf.constant(learning_rate, params.dtype)
     segment = -(-steps // _SEGMENTS)
     bar = keras.utils.Progbar(steps, verbose=verbose, unit_name="step")
@@ -110,7 +112,7 @@ def train(
         begin = progress.step
         if end <= begin:
             continue
-        result = trainer.program(
+        result = program(
             progress.state,
             (),
             seeds.keys(seed, len(params)),

@@ -185,7 +185,7 @@ def _gaussian(laplace, flow, dtype):
 
 
 def _loss(laplace, flow, prior_precision, num_samples):
-    """Returns the negative bound, per example, as `train.Trainer` takes it."""
+    """Returns the negative bound, per example, for `train.make_program`."""
     view, likelihood = laplace.view, laplace.likelihood
     num_examples = len(laplace.targets)
     base = _gaussian(laplace, flow, view.dtype)
@@ -218,11 +218,11 @@ def train_params(
 ):
     """Trains the parameters of flows, a dict of arrays.
 
-    The loss is as `train.Trainer` takes it, `learning_rate` that at the first
+    The loss is for `train.make_program`, the learning rate that at the first
     step. Also returns the mean bound of the steps of each part, nats, `[T]`.
     """
     rule = update_rules.Adam()
-    trainer = train.Trainer(
+    program = train.make_program(
         loss,
         rule,
         batches,
@@ -237,7 +237,7 @@ def train_params(
     for first in range(0, epochs, per_part):
         last = min(first + per_part, epochs)
         begin, end = first * batches.per_epoch, last * batches.per_epoch
-        result = trainer.program(
+        result = program(
             state,
             [],
             tf.constant([key], tf.int64),

@@ -48,7 +48,7 @@ class Engine:
                 penalized = nll + tf.cast(penalty, nll.dtype)
             return penalized, nll, fixed
 
-        self._trainer = train.Trainer(
+        self._train = train.make_program(
             loss,
             _RULE,
             train.Batches(num_examples, settings.batch_size),
@@ -78,7 +78,7 @@ class Engine:
         """Returns how often each program was traced."""
         return {
             "condition": self._condition.trace_count,
-            "run": self._trainer.program.trace_count,
+            "run": self._train.trace_count,
             "evaluate": self._evaluate.trace_count,
         }
 
@@ -103,7 +103,7 @@ class Engine:
         dtype = state.params.dtype
         return self._in_batches(
             self.members_per_batch,
-            self._trainer.program,
+            self._train,
             (
                 train.State(state.params, [], moments),
                 (state.prior_loc, state.prior_scale),
