@@ -207,8 +207,8 @@ def test_a_member_whose_loss_is_not_finite_stops_alone():
     result = run(program, train.State(params, [], rule.zeros(params)), 0, 8)
     np.testing.assert_array_equal(result.failed_step, [-1, 3, -1])
     np.testing.assert_allclose(result.state.params.numpy()[[0, 2]], -0.8)
-    with pytest.raises(FloatingPointError, match="member 11 .* step 3"):
-        train.check_finite(result, [10, 11, 12], 0, 8)
+    with pytest.raises(FloatingPointError, match="member 1 .* step 3"):
+        train.check_finite(result, 0, 8)
 
 
 @pytest.mark.parametrize(

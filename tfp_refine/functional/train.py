@@ -4,7 +4,6 @@ from typing import Any
 from typing import NamedTuple
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from tfp_refine.functional import members
@@ -206,15 +205,14 @@ def make_program(
     return program.Program(trace, varying=(True,) * 3 + (False,) * 5)
 
 
-def check_finite(result, numbers, begin, end):
-    """Raises a `FloatingPointError` if one of the numbered members stopped."""
-    failed = np.flatnonzero(np.asarray(result.failed_step) >= 0)
-    if failed.size:
-        raise FloatingPointError(
-            f"The loss of member {numbers[failed[0]]} was not finite at step "
-            f"{int(result.failed_step[failed[0]])} (steps {begin} to {end}). A "
-            "lower learning rate may help."
-        )
+def check_finite(result, begin, end):
+    """Raises a `FloatingPointError` if a member stopped."""
+    for member, step in enumerate(result.failed_step.numpy()):
+        if step >= 0:
+            raise FloatingPointError(
+                f"The loss of member {member} was not finite at step {step} "
+                f"(steps {begin} to {end}). A lower learning rate may help."
+            )
 
 
 # Numbers of a member's random streams: epochs count down from -1, steps up from

@@ -55,25 +55,12 @@ def train(
 ):
     """Trains members by the mean loss and the model's penalties.
 
-    Args:
-        name: What is made, such as "deep_ensemble"; the checkpoint's name.
-        objective: `Objective`.
-        start: `(params [M, P], fixed)`, arrays; fixed weights are a list,
-            `[M, ...]` each.
-        update_rule: Object of `update_rules`.
-        batches: `train.Batches`.
-        steps: Number of steps.
-        learning_rate: Of the update rule.
-        settings: Dict that JSON can hold, of what else decides the result.
-        seed: Integer; member `i` has the random stream `key(seed, i)`.
-        schedule: As for `train.make_program`.
-        loss: As for `train.make_program`; the mean loss of a batch if `None`.
-        checkpoint_dir: Folder to continue from, or `None`.
-        verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
-        collect: Numbers of steps after which a snapshot is taken.
-
-    Returns:
-        trajectory: `Trajectory` of arrays.
+    They start at `(params [M, P], fixed)`, arrays, fixed weights being a list
+    of `[M, ...]`. Member `i` has the random stream `key(seed, i)`. `settings`
+    is a dict that JSON can hold, of what else decides the result; `name`, such
+    as "deep_ensemble", is that of the checkpoint. A snapshot is taken after
+    each of the steps `collect`. Other arguments are those of
+    `train.make_program`. Returns a `Trajectory` of arrays.
     """
     if loss is None:
 
@@ -85,111 +72,87 @@ def train(
             return nll + penalty, nll + penalty, fixed
 
     params, fixed = start
-    progress = _Progress(
-        train_lib.State(params, fixed, update_rule.zeros(params)),
-        _open_checkpoint(
-            checkpoint_dir,
-            name,
-            objective,
-            start,
-            {
-                "seed": seed,
-                "steps": steps,
-                "learning_rate": learning_rate,
-                **batches._asdict(),
-                **settings,
-            },
-        ),
+    state = train_lib.State(params, fixed, update_rule.zeros(params))
+    done: dict[str, list] = {"steps": [], "losses": [], "snapshots": []}
+    checkpoint = _open_checkpoint(
+        checkpoint_dir,
+        name,
+        objective,
+        start,
+        {
+            "seed": seed,
+            "steps": steps,
+            "learning_rate": learning_rate,
+            **batches._asdict(),
+            **settings,
+        },
     )
-    numbers = range(len(params))
+    arrays = checkpoint and checkpoint.load()
+    if arrays is not None:
+        state, done = _from_arrays(arrays, state)
     program = train_lib.make_program(
         loss, update_rule, batches, schedule=schedule
     )
+    keys = seeds.keys(seed, len(params))
     rate = tf.constant(learning_rate, params.dtype)
     segment = -(-steps // _SEGMENTS)
     bar = keras.utils.Progbar(steps, verbose=verbose, unit_name="step")
+    begin = done["steps"][-1] if done["steps"] else 0
     for end in sorted({*range(segment, steps, segment), steps, *collect}):
-        begin = progress.step
         if end <= begin:
             continue
         result = program(
-            progress.state,
+            state,
             (),
-            seeds.keys(seed, len(params)),
+            keys,
             rate,
             tf.constant(begin, tf.int64),
             tf.constant(end, tf.int64),
             (),
             objective.data,
         )
-        train_lib.check_finite(result, numbers, begin, end)
-        progress.add(result, end, end in collect)
+        train_lib.check_finite(result, begin, end)
+        state = tf.nest.map_structure(lambda v: v.numpy(), result.state)
+        done["steps"].append(end)
+        done["losses"].append(result.loss.numpy())
+        if end in collect:
+            done["snapshots"].append((state.params, state.fixed))
+        if checkpoint is not None:
+            checkpoint.save(_to_arrays(state, **done))
         bar.update(end, [("loss", np.mean(result.loss))])
-    return progress.trajectory()
+        begin = end
+    return Trajectory(
+        state.params,
+        state.fixed,
+        done["snapshots"],
+        {
+            "step": np.array(done["steps"]),
+            "loss": np.stack(done["losses"], axis=1),
+        },
+    )
 
 
-class _Progress:
-    """How far a training is; perhaps continued from a file."""
+def _to_arrays(state, steps, losses, snapshots):
+    stacked = zip(*map(tf.nest.flatten, snapshots), strict=True)
+    return {
+        "steps": np.array(steps),
+        "losses": np.array(losses),
+        **files.pack(tf.nest.flatten(state), "state"),
+        **files.pack(map(np.stack, stacked), "snapshots"),
+    }
 
-    def __init__(self, state, checkpoint):
-        self.state, self._snapshots = state, []
-        self._steps, self._losses = [], []
-        self._checkpoint = checkpoint
-        arrays = checkpoint and checkpoint.load()
-        if arrays is None:
-            return
-        self.state = tf.nest.pack_sequence_as(
-            state, files.unpack(arrays, "state")
-        )
-        self._steps = arrays["steps"].tolist()
-        self._losses = [*arrays["losses"]]
-        stacked = files.unpack(arrays, "snapshots")
-        if stacked:
-            like = (state.params, state.fixed)
-            self._snapshots = [
-                tf.nest.pack_sequence_as(like, leaves)
-                for leaves in zip(*stacked, strict=True)
-            ]
 
-    @property
-    def step(self):
-        """The step after the last."""
-        return self._steps[-1] if self._steps else 0
-
-    def add(self, result, end, collected):
-        """Adds a segment, and saves all that there is."""
-        self.state = tf.nest.map_structure(lambda v: v.numpy(), result.state)
-        self._steps.append(end)
-        self._losses.append(result.loss.numpy())
-        if collected:
-            self._snapshots.append((self.state.params, self.state.fixed))
-        if self._checkpoint is None:
-            return
-        stacked = ()
-        if self._snapshots:
-            stacked = tf.nest.map_structure(
-                lambda *leaves: np.stack(leaves), *self._snapshots
-            )
-        self._checkpoint.save(
-            {
-                "steps": np.array(self._steps),
-                "losses": np.array(self._losses),
-                **files.pack(tf.nest.flatten(self.state), "state"),
-                **files.pack(tf.nest.flatten(stacked), "snapshots"),
-            }
-        )
-
-    def trajectory(self):
-        """Returns the `Trajectory`."""
-        return Trajectory(
-            self.state.params,
-            self.state.fixed,
-            self._snapshots,
-            {
-                "step": np.array(self._steps),
-                "loss": np.stack(self._losses, axis=1),
-            },
-        )
+def _from_arrays(arrays, like):
+    """Restores what `_to_arrays` returned, for a state like that."""
+    stacked = files.unpack(arrays, "snapshots")
+    return tf.nest.pack_sequence_as(like, files.unpack(arrays, "state")), {
+        "steps": arrays["steps"].tolist(),
+        "losses": [*arrays["losses"]],
+        "snapshots": [
+            tf.nest.pack_sequence_as((like.params, like.fixed), leaves)
+            for leaves in zip(*stacked, strict=True)
+        ],
+    }
 
 
 def _open_checkpoint(directory, name, objective, start, settings):

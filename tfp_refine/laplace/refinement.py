@@ -247,7 +247,7 @@ def train_params(
             [],
             data,
         )
-        train.check_finite(result, [0], begin, end)
+        train.check_finite(result, begin, end)
         state = result.state
         trace.append(float(result.loss[0]))
         bar.update(last, [("elbo", trace[-1])])
