@@ -18,15 +18,11 @@ _RULE = update_rules.Adam()
 _TRIAL_STEPS = 5
 
 
-def zero_moments(params):
-    """Returns Adam's moments before the first step, two arrays."""
-    return (np.zeros_like(params), np.zeros_like(params))
-
-
 class Engine:
     """Compiled programs of a refinement; each is traced once.
 
-    The executor's constants are the objective's `fixed` and `data`.
+    The executor's constants are the objective's `fixed` and `data`; `programs`
+    is a dict of the `Program`s.
     """
 
     def __init__(
@@ -36,6 +32,7 @@ class Engine:
         self.members_per_batch = members_per_batch
         self.vectorized = vectorized
         self._executor = executor
+        self.num_workers = executor.num_workers
         num_examples = objective.num_examples
 
         def loss(params, fixed, common, batch, key, step):
@@ -48,7 +45,7 @@ class Engine:
                 penalized = nll + tf.cast(penalty, nll.dtype)
             return penalized, nll, fixed
 
-        self._train = train.make_program(
+        run = train.make_program(
             loss,
             _RULE,
             train.Batches(num_examples, settings.batch_size),
@@ -60,37 +57,27 @@ class Engine:
             ),
             vectorized=vectorized,
         )
-        self._condition = functional.Program(
-            self._trace_condition, varying=(True, True, False)
-        )
-        self._evaluate = bound.evaluator(objective, vectorized)
-
-    @property
-    def num_workers(self):
-        """Number of processes that compute members side by side."""
-        return self._executor.num_workers
+        self.programs = {
+            "condition": functional.Program(
+                self._trace_condition, varying=(True, True, False)
+            ),
+            "run": run,
+            "evaluate": bound.evaluator(objective, vectorized),
+        }
 
     def close(self):
         """Ends the work."""
         self._executor.close()
 
-    def trace_counts(self):
-        """Returns how often each program was traced."""
-        return {
-            "condition": self._condition.trace_count,
-            "run": self._train.trace_count,
-            "evaluate": self._evaluate.trace_count,
-        }
-
     def condition(self, state, ratio, keys):
         """Draws an auxiliary variable for each member and conditions on it."""
-        ratio = tf.constant(ratio, tf.float64)
         batches = members.batches(
             self.members_per_batch, state, np.asarray(keys, np.int64)
         )
         # Too little work to send it anywhere.
         return members.together(
-            self._condition(*batch, ratio) for batch in batches
+            self.programs["condition"](*batch, tf.constant(ratio, tf.float64))
+            for batch in batches
         )
 
     def run(self, state, moments, keys, learning_rate, begin, end):
@@ -103,7 +90,7 @@ class Engine:
         dtype = state.params.dtype
         return self._in_batches(
             self.members_per_batch,
-            self._train,
+            self.programs["run"],
             (
                 train.State(state.params, [], moments),
                 (state.prior_loc, state.prior_scale),
@@ -126,7 +113,7 @@ class Engine:
         return members.together(
             self._in_batches(
                 min(share, self.members_per_batch),
-                self._evaluate,
+                self.programs["evaluate"],
                 (state, np.asarray(keys, np.int64)),
                 (
                     tf.constant(rows, tf.int32),

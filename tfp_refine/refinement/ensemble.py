@@ -30,6 +30,7 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
         input_specs: `tf.TensorSpec` of the inputs (or nested).
 
     Attributes:
+        prior: Conditional priors `p(w | a_1:K)`, a `Gaussian` of `[M, W]`.
         history: Dict of arrays, a row for each of the `M` members.
             `members [M]`: indices among those that were computed.
             `elbo_init [M]`, `elbo_final [M]`: bounds before and after, all
@@ -64,7 +65,7 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
             stacked=False,
             input_specs=input_specs,
         )
-        self._prior = gaussian.Gaussian(prior_loc, prior_scale)
+        self.prior = gaussian.Gaussian(prior_loc, prior_scale)
 
     @property
     def loc(self):
@@ -75,11 +76,6 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
     def scale(self):
         """Standard deviations of the members, `[M, W]`."""
         return np.logaddexp(0.0, self.params[:, 1, : self.view.num_weights])
-
-    @property
-    def prior(self):
-        """Conditional priors `p(w | a_1:K)`: a `Gaussian` of `[M, W]`."""
-        return self._prior
 
     @property
     def elbo_init(self):
@@ -111,8 +107,8 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
         description, arrays = super()._contents()
         return description, {
             **arrays,
-            "prior_loc": self._prior.loc,
-            "prior_scale": self._prior.scale,
+            "prior_loc": self.prior.loc,
+            "prior_scale": self.prior.scale,
         }
 
     @classmethod

@@ -1,13 +1,18 @@
 """The loop over auxiliary variables."""
 
+import dataclasses
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from tfp_refine.functional import members
+from tfp_refine.functional import resumable
 from tfp_refine.functional import seeds
-from tfp_refine.refinement import engine as engine_lib
 from tfp_refine.refinement import member as member_lib
+from tfp_refine.refinement import settings as settings_lib
+from tfp_refine.refinement import state as state_lib
 
 # Random streams: each with a number of its own below the seed.
 _INITIAL, _AUXILIARY, _STEPS, _SELECTION, _STAIRCASE, _FINAL, _ROWS = range(7)
@@ -18,6 +23,7 @@ _REPORTS = 10
 _EVALUATED_TOGETHER = 4
 
 
+@dataclasses.dataclass
 class Loop:
     """Advances a refinement to its end, and saves it.
 
@@ -34,29 +40,21 @@ class Loop:
     save_every = 10.0
     save_ratio = 20.0
 
-    def __init__(
-        self,
-        engine,
-        settings,
-        num_examples,
-        state,
-        checkpoint,
-        report,
-        clock=time.monotonic,
-    ):
-        self.state = state
-        self._engine = engine
-        self._settings = settings
-        self._num_examples = num_examples
-        self._checkpoint = checkpoint
-        self._report = report
-        self._clock = clock
-        self._saved_at = clock()
+    engine: Any
+    settings: settings_lib.Settings
+    num_examples: int
+    state: state_lib.RefinementState
+    checkpoint: resumable.Checkpoint | None
+    report: Callable[[int, float], Any]
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self):
+        self._saved_at = self.clock()
         self._save_seconds = 0.0
 
     def finish(self):
         """Does all that is left."""
-        state, settings = self.state, self._settings
+        state, settings = self.state, self.settings
         if state.auxiliary == 0 and state.step == 0:
             self._evaluate(_INITIAL, state.elbo_init)
         while state.auxiliary < len(settings.variance_ratios):
@@ -75,9 +73,9 @@ class Loop:
 
         A few members at a time, but not those that failed.
         """
-        everything = np.arange(self._num_examples)
+        everything = np.arange(self.num_examples)
         missing = np.flatnonzero(np.isnan(elbo) & ~np.array(self._failed()))
-        size = _EVALUATED_TOGETHER * self._engine.num_workers
+        size = _EVALUATED_TOGETHER * self.engine.num_workers
         for first in range(0, len(missing), size):
             part = missing[first : first + size]
             elbo[part] = self._elbo(purpose, everything, part=part)
@@ -85,20 +83,20 @@ class Loop:
 
     def _condition(self):
         state, k = self.state, self.state.auxiliary
-        state.members = self._engine.condition(
+        state.members = self.engine.condition(
             state.members,
-            self._settings.variance_ratios[k],
+            self.settings.variance_ratios[k],
             self._keys(_AUXILIARY, k),
         )
         state.start = state.members.params
-        state.moments = engine_lib.zero_moments(state.start)
+        state.moments = state_lib.zero_moments(state.start)
 
     def _optimize(self):
-        state, settings = self.state, self._settings
+        state, settings = self.state, self.settings
         k, begin = state.auxiliary, state.step
         end = min(begin + -(-settings.steps // _REPORTS), settings.steps)
         behind = np.flatnonzero(~state.ahead)
-        results = self._engine.run(
+        results = self.engine.run(
             _rows_of(state.members, behind),
             _rows_of(state.moments, behind),
             np.array(self._keys(_STEPS, k))[behind],
@@ -113,13 +111,13 @@ class Loop:
                 self._save_now_and_then()
         state.step = end
         state.ahead[:] = False
-        elbo = -self._num_examples * state.loss - np.asarray(state.members.cost)
+        elbo = -self.num_examples * state.loss - np.asarray(state.members.cost)
         elbo[self._failed()] = np.nan
         done = k * settings.steps + end
         state.trace_step.append(done)
         state.trace_elbo.append(elbo)
         if not np.all(np.isnan(elbo)):
-            self._report(done, float(np.nanmean(elbo)))
+            self.report(done, float(np.nanmean(elbo)))
         self._save_now_and_then()
 
     def _advance(self, indices, result):
@@ -146,7 +144,7 @@ class Loop:
             )
         ]
         state.loss[indices] = (
-            result.loss.numpy() + np.array(kl) / self._num_examples
+            result.loss.numpy() + np.array(kl) / self.num_examples
         )
         state.ahead[indices] = True
         for index, step in zip(
@@ -167,7 +165,7 @@ class Loop:
         for index in np.flatnonzero(~np.isfinite(elbo_after)):
             self._fail(index, "its bound was not finite after optimization")
         keep = np.full(len(elbo_after), True)
-        if self._settings.keep_better:
+        if self.settings.keep_better:
             keep = elbo_after >= elbo_before
         params = np.where(
             keep[:, np.newaxis, np.newaxis], optimized.params, before.params
@@ -187,46 +185,46 @@ class Loop:
         if part is not None:
             state = _rows_of(state, part)
             keys, failed = keys[part], failed[part]
-        log_likelihood, kl = self._engine.evaluate(state, keys, rows)
+        log_likelihood, kl = self.engine.evaluate(state, keys, rows)
         elbo = (log_likelihood - kl - state.cost).numpy()
         elbo[failed] = np.nan
         return elbo
 
     def _rows(self):
         """Picks the training examples of the evaluations on the way."""
-        size = self._settings.max_eval_examples
-        if size >= self._num_examples:
-            return np.arange(self._num_examples)
-        key = seeds.key(self._settings.seed, _ROWS)
-        return np.random.default_rng(key).permutation(self._num_examples)[:size]
+        size = self.settings.max_eval_examples
+        if size >= self.num_examples:
+            return np.arange(self.num_examples)
+        key = seeds.key(self.settings.seed, _ROWS)
+        return np.random.default_rng(key).permutation(self.num_examples)[:size]
 
     def _keys(self, purpose, auxiliary):
-        settings = self._settings
+        settings = self.settings
         return [
             seeds.key(settings.seed, purpose, member, auxiliary)
             for member in settings.members
         ]
 
     def _fail(self, index, reason):
-        member = self._settings.members[index]
+        member = self.settings.members[index]
         self.state.failures.setdefault(
             member, f"{reason} (auxiliary variable {self.state.auxiliary})"
         )
 
     def _failed(self):
         failures = self.state.failures
-        return [member in failures for member in self._settings.members]
+        return [member in failures for member in self.settings.members]
 
     def _save_now_and_then(self):
         pause = max(self.save_every, self.save_ratio * self._save_seconds)
-        if self._clock() - self._saved_at > pause:
+        if self.clock() - self._saved_at > pause:
             self._save()
 
     def _save(self):
-        begin = self._clock()
-        if self._checkpoint is not None:
-            self._checkpoint.save(self.state.to_arrays())
-        self._saved_at = self._clock()
+        begin = self.clock()
+        if self.checkpoint is not None:
+            self.checkpoint.save(self.state.to_arrays())
+        self._saved_at = self.clock()
         self._save_seconds = self._saved_at - begin
 
 

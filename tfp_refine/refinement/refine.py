@@ -217,12 +217,14 @@ def _ensemble(objective, settings, state):
         if member not in state.failures
     ]
     _report_failures(state.failures, members)
-    stacked = state.members
+    params, prior_loc, prior_scale, _ = (
+        np.asarray(value)[alive] for value in state.members
+    )
     return ensemble_lib.RefinedEnsemble(
         objective.view,
-        np.asarray(stacked.params)[alive],
-        np.asarray(stacked.prior_loc)[alive],
-        np.asarray(stacked.prior_scale)[alive],
+        params,
+        prior_loc,
+        prior_scale,
         [np.asarray(value) for value in objective.fixed],
         objective.link,
         history={

@@ -12,6 +12,7 @@ from tfp_refine.functional import update_rules
 from tfp_refine.math import variance_schedule
 
 MAPPINGS = ("auto", "map", "vmap")
+_COUNTS = ("steps", "batch_size", "num_eval_samples", "max_eval_examples")
 # Settings that change a result by rounding alone, or that `members` implies,
 # or that are seen through what they compute.
 _NOT_COMPARED = (
@@ -62,15 +63,9 @@ class Settings:
             "refine_deterministic": bool(self.refine_deterministic),
             "seed": resumable.check_seed(self.seed, self.checkpoint_dir),
         }
-        for name in (
-            "steps",
-            "batch_size",
-            "num_eval_samples",
-            "max_eval_examples",
-        ):
-            checked[name] = _validation.positive_integer(
-                name, getattr(self, name)
-            )
+        for name in _COUNTS:
+            value = _validation.positive_integer(name, getattr(self, name))
+            checked[name] = value
         _validation.one_of(
             "learning_rate_decay", self.learning_rate_decay, update_rules.DECAYS
         )

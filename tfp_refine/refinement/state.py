@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 
 from tfp_refine.functional import files
-from tfp_refine.refinement import engine
 from tfp_refine.refinement import member
 
 # What is recorded for each member and auxiliary variable, and its dtype.
@@ -15,8 +14,10 @@ STAIRCASE = {
     "cost": np.float64,
     "kept": np.bool_,
 }
-# Attributes that are arrays.
+# Attributes that are saved by their names.
+_NUMBERS = ("auxiliary", "step")
 _ARRAYS = ("ahead", "loss", "start", "elbo_init", "elbo_final")
+_LISTS = ("trace_step", "trace_elbo")
 
 
 @dataclasses.dataclass
@@ -80,7 +81,7 @@ class RefinementState:
                 params, stack(prior[0]), stack(prior[1]), np.zeros(count)
             ),
             start=params,
-            moments=engine.zero_moments(params),
+            moments=zero_moments(params),
             elbo_init=np.full(count, np.nan),
             elbo_final=np.full(count, np.nan),
             staircase={
@@ -94,39 +95,33 @@ class RefinementState:
 
     def to_arrays(self):
         """Returns the state as a flat dict of arrays."""
-        return {
-            "auxiliary": np.array(self.auxiliary),
-            "step": np.array(self.step),
-            **{name: np.asarray(getattr(self, name)) for name in _ARRAYS},
-            **{
-                f"members_{name}": np.asarray(value)
-                for name, value in self.members._asdict().items()
-            },
-            "first_moment": np.asarray(self.moments[0]),
-            "second_moment": np.asarray(self.moments[1]),
+        names = (*_NUMBERS, *_ARRAYS, *_LISTS)
+        members = self.members._asdict()
+        values = {
+            **{name: getattr(self, name) for name in names},
+            **{f"members_{k}": v for k, v in members.items()},
             **{f"staircase_{k}": v for k, v in self.staircase.items()},
-            "trace_step": np.array(self.trace_step, np.int64),
-            "trace_elbo": np.array(self.trace_elbo, np.float64),
+            **files.pack(self.moments, "moment"),
             "failed": np.array(list(self.failures), np.int64),
             "failure": np.array(list(self.failures.values()), np.str_),
         }
+        return {name: np.asarray(value) for name, value in values.items()}
 
     @classmethod
     def from_arrays(cls, arrays):
         """Restores what `to_arrays` returned."""
+        failures = zip(arrays["failed"], arrays["failure"], strict=True)
         return cls(
-            auxiliary=int(arrays["auxiliary"]),
-            step=int(arrays["step"]),
+            **{name: int(arrays[name]) for name in _NUMBERS},
             **{name: arrays[name] for name in _ARRAYS},
+            **{name: list(arrays[name]) for name in _LISTS},
             members=member.MemberState(**files.below(arrays, "members_")),
-            moments=(arrays["first_moment"], arrays["second_moment"]),
+            moments=tuple(files.unpack(arrays, "moment")),
             staircase=files.below(arrays, "staircase_"),
-            trace_step=arrays["trace_step"].tolist(),
-            trace_elbo=list(arrays["trace_elbo"]),
-            failures={
-                int(member): str(message)
-                for member, message in zip(
-                    arrays["failed"], arrays["failure"], strict=True
-                )
-            },
+            failures={int(index): str(text) for index, text in failures},
         )
+
+
+def zero_moments(params):
+    """Returns Adam's moments before the first step, two arrays."""
+    return (np.zeros_like(params), np.zeros_like(params))
