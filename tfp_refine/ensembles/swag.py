@@ -125,15 +125,12 @@ def swag(
         loc, covariance = swag_posterior.moments(
             np.stack([params[number] for params, _ in trained.snapshots]), rank
         )
-        fixed = [value[number] for value in trained.fixed]
+        arguments = (view, loc, covariance, [v[number] for v in trained.fixed])
         if averages:
-            member: Any = swag_posterior.SWAGPosterior(
-                view, loc, covariance, fixed, link
-            ).set_data(objective.data[0])
+            member: Any = swag_posterior.SWAGPosterior(*arguments, link)
+            member.set_data(objective.data[0])
         else:
-            member = posteriors.GaussianPosterior(
-                view, loc, covariance, fixed, link
-            )
+            member = posteriors.GaussianPosterior(*arguments, link)
         members.append(member)
     if isinstance(model, posteriors.EnsemblePosterior):
         return posteriors.MixturePosterior(members, history)

@@ -125,23 +125,16 @@ def check_fits(model, x):
     expected = getattr(model, "inputs", None)
     if not expected:
         return
-    leaves = keras.tree.flatten(x)
     wanted = [tuple(tensor.shape) for tensor in expected]
-    came = [tuple(leaf.shape) for leaf in leaves]
+    came = [tuple(leaf.shape) for leaf in keras.tree.flatten(x)]
     if len(wanted) != len(came) or not all(
-        _compatible(*shapes) for shapes in zip(wanted, came, strict=True)
+        tf.TensorShape([None, *shape[1:]]).is_compatible_with(other)
+        for shape, other in zip(wanted, came, strict=True)
     ):
         raise ValueError(
             f"The model '{model.name}' expects inputs of shape {wanted}. "
             f"Received: x of shape {came}"
         )
-
-
-def _compatible(wanted, came):
-    return len(wanted) == len(came) and all(
-        size is None or size == other
-        for size, other in zip(wanted[1:], came[1:], strict=True)
-    )
 
 
 def _read(dataset):

@@ -119,8 +119,8 @@ def _manifest(archive):
     if _MANIFEST not in archive.namelist():
         raise ValueError("it is not a file of tfp_refine")
     manifest = json.loads(archive.read(_MANIFEST))
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        found = manifest.get("format") if isinstance(manifest, dict) else None
+    found = manifest.get("format") if isinstance(manifest, dict) else None
+    if found != FORMAT:
         raise ValueError(
             f"its format is {found!r}, and this version reads {FORMAT}"
         )

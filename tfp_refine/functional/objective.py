@@ -106,15 +106,13 @@ class Link(NamedTuple):
 
         They are `[..., 2]` for a sigmoid of one output.
         """
-        probs = outputs
         if self.function == "softmax":
             return tf.nn.softmax(outputs) if self.from_logits else outputs
-        if outputs.shape[-1] == 1:
-            complement = 1.0 - outputs
-            if self.from_logits:
-                probs, complement = tf.sigmoid(outputs), tf.sigmoid(-outputs)
-            return tf.concat([complement, probs], axis=-1)
-        return tf.sigmoid(outputs) if self.from_logits else outputs
+        probs = tf.sigmoid(outputs) if self.from_logits else outputs
+        if outputs.shape[-1] > 1:
+            return probs
+        complement = tf.sigmoid(-outputs) if self.from_logits else 1.0 - outputs
+        return tf.concat([complement, probs], axis=-1)
 
 
 def find_link(model, loss=None):
@@ -131,8 +129,8 @@ def find_link(model, loss=None):
         except (TypeError, ValueError):
             loss = None
     if loss is not None:
-        for kinds, function in _LINKS:
-            if isinstance(loss, kinds[0]) or loss in kinds[1:]:
+        for function, (classes, functions) in _LINKS.items():
+            if isinstance(loss, classes) or loss in functions:
                 return Link(function, bool(getattr(loss, "from_logits", False)))
         return None
     layers = [None, *model._flatten_layers(include_self=False)]
@@ -143,30 +141,26 @@ def find_link(model, loss=None):
     return None
 
 
-_LINKS = (
-    (
+_LINKS = {
+    "softmax": (
         (
-            (
-                keras.losses.SparseCategoricalCrossentropy,
-                keras.losses.CategoricalCrossentropy,
-                keras.losses.CategoricalFocalCrossentropy,
-            ),
+            keras.losses.SparseCategoricalCrossentropy,
+            keras.losses.CategoricalCrossentropy,
+            keras.losses.CategoricalFocalCrossentropy,
+        ),
+        (
             keras.losses.sparse_categorical_crossentropy,
             keras.losses.categorical_crossentropy,
         ),
-        "softmax",
     ),
-    (
+    "sigmoid": (
         (
-            (
-                keras.losses.BinaryCrossentropy,
-                keras.losses.BinaryFocalCrossentropy,
-            ),
-            keras.losses.binary_crossentropy,
+            keras.losses.BinaryCrossentropy,
+            keras.losses.BinaryFocalCrossentropy,
         ),
-        "sigmoid",
+        (keras.losses.binary_crossentropy,),
     ),
-)
+}
 
 
 class Objective:
