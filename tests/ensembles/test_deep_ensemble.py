@@ -162,15 +162,15 @@ def test_an_interrupted_training_ends_with_the_same_members(
     data, tmp_path, monkeypatch
 ):
     expected = train(build(), data)
-    update, segments = keras.utils.Progbar.update, []
+    update, segments = functional.progress.Progress.update, []
 
-    def interrupt(bar, current, *arguments):
-        update(bar, current, *arguments)
+    def interrupt(bar, current, **values):
+        update(bar, current, **values)
         segments.append(current)
         if segments == [2, 4, 6, 8, 10]:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(keras.utils.Progbar, "update", interrupt)
+    monkeypatch.setattr(functional.progress.Progress, "update", interrupt)
     with pytest.raises(KeyboardInterrupt):
         train(build(), data, checkpoint_dir=tmp_path)
     found = train(build(), data, checkpoint_dir=tmp_path)

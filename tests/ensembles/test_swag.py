@@ -203,15 +203,15 @@ def test_an_interrupted_course_ends_in_the_same_place(
 ):
     model = build()
     expected = fit(model, data)
-    update = keras.utils.Progbar.update
+    update = functional.progress.Progress.update
 
-    def interrupt(bar, current, *arguments):
-        update(bar, current, *arguments)
+    def interrupt(bar, current, **values):
+        update(bar, current, **values)
         if current == 9:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(keras.utils.Progbar, "update", interrupt)
+        patch.setattr(functional.progress.Progress, "update", interrupt)
         with pytest.raises(KeyboardInterrupt):
             fit(model, data, checkpoint_dir=tmp_path)
     found = fit(model, data, checkpoint_dir=tmp_path)

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import tfp_refine as tfr
+from tfp_refine import functional
 from tfp_refine import sampling
 from tfp_refine.functional import trajectory
 from tfp_refine.functional import update_rules
@@ -158,15 +159,15 @@ def test_an_interrupted_sampling_ends_with_the_same_samples(
     }  # fmt: skip
     expected = sampling.cyclical_sghmc(model, x, y, **options)
     options["checkpoint_dir"] = tmp_path
-    update = keras.utils.Progbar.update
+    update = functional.progress.Progress.update
 
-    def interrupt(bar, current, *arguments):
-        update(bar, current, *arguments)
+    def interrupt(bar, current, **values):
+        update(bar, current, **values)
         if current == 20:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(keras.utils.Progbar, "update", interrupt)
+        patch.setattr(functional.progress.Progress, "update", interrupt)
         with pytest.raises(KeyboardInterrupt):
             sampling.cyclical_sghmc(model, x, y, **options)
     found = sampling.cyclical_sghmc(model, x, y, **options)

@@ -1,11 +1,11 @@
 """Chains that are stopped, and continued."""
 
-import keras
 import numpy as np
 import pytest
 
 from tests.support import exact_laplace
 from tests.support import trained_models
+from tfp_refine import functional
 from tfp_refine import laplace as laplace_lib
 from tfp_refine import sampling
 
@@ -44,16 +44,16 @@ def expected(laplace):
 def test_they_end_with_the_same_samples(
     laplace, expected, tmp_path, monkeypatch, last
 ):
-    update, seen = keras.utils.Progbar.update, []
+    update, seen = functional.progress.Progress.update, []
 
-    def interrupt(bar, current, *arguments):
-        update(bar, current, *arguments)
+    def interrupt(bar, current, **values):
+        update(bar, current, **values)
         seen.append(current)
         if current == last and len(seen) <= 2:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(keras.utils.Progbar, "update", interrupt)
+        patch.setattr(functional.progress.Progress, "update", interrupt)
         with pytest.raises(KeyboardInterrupt):
             sample(laplace, checkpoint_dir=tmp_path)
         begun = len(seen)

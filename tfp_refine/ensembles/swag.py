@@ -56,7 +56,7 @@ def swag(
             was compiled with. The model's regularization losses are added.
         checkpoint_dir: Folder to save progress in, and to continue from.
         seed: Integer that fixes the result; a fresh one if `None`.
-        verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
+        verbose: 0 is silent, 1 a progress bar, 2 lines.
 
     Returns:
         posterior: For a model a `GaussianPosterior` whose covariance is of low

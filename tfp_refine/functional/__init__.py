@@ -8,6 +8,7 @@ from tfp_refine.functional import layer_calls
 from tfp_refine.functional import likelihoods
 from tfp_refine.functional import members
 from tfp_refine.functional import objective
+from tfp_refine.functional import progress
 from tfp_refine.functional import resumable
 from tfp_refine.functional import seeds
 from tfp_refine.functional import train
@@ -36,6 +37,7 @@ __all__ = [
     "likelihoods",
     "members",
     "objective",
+    "progress",
     "resumable",
     "seeds",
     "train",

@@ -3,7 +3,6 @@
 from typing import Any
 from typing import NamedTuple
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -11,6 +10,7 @@ from tfp_refine.functional import data
 from tfp_refine.functional import files
 from tfp_refine.functional import layer_calls
 from tfp_refine.functional import objective as objective_lib
+from tfp_refine.functional import progress
 from tfp_refine.functional import resumable
 from tfp_refine.functional import seeds
 from tfp_refine.functional import train as train_lib
@@ -96,7 +96,7 @@ def train(
     keys = seeds.keys(seed, len(params))
     rate = tf.constant(learning_rate, params.dtype)
     segment = -(-steps // _SEGMENTS)
-    bar = keras.utils.Progbar(steps, verbose=verbose, unit_name="step")
+    bar = progress.Progress(name.replace("_", " "), steps, verbose)
     begin = done["steps"][-1] if done["steps"] else 0
     for end in sorted({*range(segment, steps, segment), steps, *collect}):
         if end <= begin:
@@ -119,7 +119,7 @@ def train(
             done["snapshots"].append((state.params, state.fixed))
         if checkpoint is not None:
             checkpoint.save(_to_arrays(state, **done))
-        bar.update(end, [("loss", np.mean(result.loss))])
+        bar.update(end, loss=np.mean(result.loss))
         begin = end
     return Trajectory(
         state.params,

@@ -63,10 +63,11 @@ class PosteriorInitializer:
             model(keras.tree.map_structure(lambda leaf: leaf[:2], x))
         functional.data.check_built(model)
         chosen = _choose_layers(model)
-        bar = keras.utils.Progbar(
+        bar = functional.progress.Progress(
+            "initialization",
             sum(num_units(layer) for layer in chosen),
-            verbose=int(self.verbose),
-            unit_name="unit",
+            int(self.verbose),
+            unit="units",
         )
         before = [tf.identity(variable.value) for variable in model.variables]
         try:

@@ -1,6 +1,5 @@
 """The prior's precision that predicts validation data best."""
 
-import keras
 import numpy as np
 
 from tfp_refine import _validation
@@ -34,7 +33,9 @@ def best_prior_precision(
     inputs, targets = laplace.data(*validation_data)
     before = laplace.prior_precision
     losses = []
-    bar = keras.utils.Progbar(len(grid), verbose=verbose, unit_name="precision")
+    bar = functional.progress.Progress(
+        "grid search", len(grid), verbose, unit="precisions"
+    )
     try:
         for number, precision in enumerate(grid, start=1):
             laplace.prior_precision = precision
@@ -45,7 +46,7 @@ def best_prior_precision(
                         laplace, inputs, targets, predictive, num_samples, seed
                     )
                 )
-            bar.update(number, [("nll", losses[-1])])
+            bar.update(number, nll=losses[-1])
     finally:
         laplace.prior_precision = before
     losses = np.where(np.isfinite(losses), losses, np.inf)

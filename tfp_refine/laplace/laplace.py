@@ -2,7 +2,6 @@
 
 import abc
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -89,7 +88,7 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
             y: Class numbers `[N]` or one-hot rows `[N, C]`, or regression
                 targets `[N, C]` (`[N]` if `C` is 1).
             batch_size: Examples that the model is called on at a time.
-            verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
+            verbose: 0 is silent, 1 a progress bar, 2 lines.
 
         Returns:
             self: This object.
@@ -111,8 +110,8 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
                 f"{np.count_nonzero(~np.isfinite(loc))} of {len(loc)} are "
                 "NaN or infinite. Has the training diverged?"
             )
-        bar = keras.utils.Progbar(
-            num_examples, verbose=verbose, unit_name="example"
+        bar = functional.progress.Progress(
+            "Laplace", num_examples, verbose, unit="examples"
         )
         inputs = view.inputs(x, batch_size, bar.update, fixed)
         sums, statistic = None, 0.0
@@ -437,7 +436,7 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
                 cosine.
             num_samples: Draws of the weights in a step.
             seed: Integer that fixes all randomness; fresh if `None`.
-            verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
+            verbose: 0 is silent, 1 a progress bar, 2 lines.
 
         Returns:
             posterior: `FlowPosterior`, with the `bijector`, an `elbo`, and

@@ -231,7 +231,9 @@ def train_params(
     params = {name: tf.constant(v[np.newaxis]) for name, v in params.items()}
     state = train.State(params, [], rule.zeros(params))
     data = keras.tree.map_structure(tf.convert_to_tensor, data)
-    bar = keras.utils.Progbar(epochs, verbose=verbose, unit_name="epoch")
+    bar = functional.progress.Progress(
+        "flow refinement", epochs, verbose, unit="epochs"
+    )
     per_part = max(1, math.ceil(epochs / _NUM_PARTS))
     trace = []
     for first in range(0, epochs, per_part):
@@ -250,5 +252,5 @@ def train_params(
         train.check_finite(result, begin, end)
         state = result.state
         trace.append(float(result.loss[0]))
-        bar.update(last, [("elbo", trace[-1])])
+        bar.update(last, elbo=trace[-1])
     return {k: v[0].numpy() for k, v in state.params.items()}, np.array(trace)

@@ -46,7 +46,7 @@ class RefinementCallback(keras.callbacks.Callback):
         coordinator: Coordinator of a cluster.
         checkpoint_dir: Folder to save progress in, and to continue from.
         seed: Integer that fixes the result.
-        verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
+        verbose: 0 is silent, 1 a progress bar, 2 lines.
 
     Attributes:
         ensemble: `RefinedEnsemble`, or `None` before the end of training.

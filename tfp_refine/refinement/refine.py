@@ -12,6 +12,7 @@ import tensorflow as tf
 from tfp_refine import _validation
 from tfp_refine.functional import data
 from tfp_refine.functional import executor
+from tfp_refine.functional import progress
 from tfp_refine.functional import resumable
 from tfp_refine.refinement import engine as engine_lib
 from tfp_refine.refinement import ensemble as ensemble_lib
@@ -107,7 +108,7 @@ def refine(
             was finished of each member, every ten seconds or so, less often
             if saving takes long.
         seed: Integer that fixes the result; a fresh one if `None`.
-        verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
+        verbose: 0 is silent, 1 a progress bar, 2 lines.
 
     Returns:
         ensemble: `RefinedEnsemble`.
@@ -183,11 +184,10 @@ def run(model, x, y, settings):
     else:
         state = state_lib.RefinementState.from_arrays(arrays)
     engine = engine_lib.make_engine(objective, settings, state)
-    bar = keras.utils.Progbar(
+    bar = progress.Progress(
+        "refinement",
         settings.steps * len(settings.variance_ratios),
-        verbose=settings.verbose,
-        unit_name="step",
-        stateful_metrics=["elbo"],
+        settings.verbose,
     )
     loop = loop_lib.Loop(
         engine,
@@ -195,7 +195,7 @@ def run(model, x, y, settings):
         objective.num_examples,
         state,
         checkpoint,
-        lambda done, elbo: bar.update(done, [("elbo", elbo)]),
+        lambda done, elbo: bar.update(done, elbo=elbo),
     )
     try:
         loop.finish()

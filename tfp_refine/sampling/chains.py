@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-import keras
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
 from tfp_refine.functional import files
+from tfp_refine.functional import progress
 
 # Transitions between which Python shows, and saves, how far it is.
 _SEGMENT = 25
@@ -58,9 +58,7 @@ def sample(
             tf.nest.pack_sequence_as(first, files.unpack(arrays, "state")),
         )
         traces = [Trace(*(arrays[name] for name in Trace._fields))]
-    bar = keras.utils.Progbar(
-        num_steps, verbose=verbose, unit_name="transition"
-    )
+    bar = progress.Progress("NUTS", num_steps, verbose, unit="transitions")
     done = sum(len(one.z) for one in traces)
     for begin in range(done, num_steps, _SEGMENT):
         states, found, results = program(

@@ -63,7 +63,7 @@ def cyclical_sghmc(
             was compiled with.
         checkpoint_dir: Folder to save progress in, and to continue from.
         seed: Integer that fixes the result; a fresh one if `None`.
-        verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
+        verbose: 0 is silent, 1 a progress bar, 2 lines.
 
     Returns:
         samples: `SamplePosterior` of `num_cycles * samples_per_cycle` samples,

@@ -120,7 +120,7 @@ def nuts(
             all layers.
         checkpoint_dir: Folder to save progress in, and to continue from.
         seed: Integer that fixes all randomness; fresh if `None`.
-        verbose: 0 is silent, 1 a progress bar, 2 a line at the end.
+        verbose: 0 is silent, 1 a progress bar, 2 lines.
 
     Returns:
         posterior: `SamplePosterior` of samples `[T, chains, P]`. Its
