@@ -125,13 +125,13 @@ fit = model.fit(
 ensemble = callback.ensemble
 
 # %%
-display(plotting.learning_curves(fit.history))  # noqa: F821
+axes = plotting.learning_curves(fit.history)
 
 # %% [markdown]
 # ## The bound rises at every auxiliary variable
 
 # %%
-display(plotting.elbo_staircase(callback.history))  # noqa: F821
+axes = plotting.elbo_staircase(callback.history)
 print(f"mean-field ELBO {ensemble.elbo_init.mean():.0f} nats")
 print(f"refined ELBO    {ensemble.elbo_final.mean():.0f} nats")
 
@@ -156,7 +156,7 @@ for name, logits in draws.items():
         f"{name:12s} log likelihood {-nll:.4f}  accuracy {accuracy:.4f}  "
         f"ECE {tfr.metrics.expected_calibration_error(labels, logits, **options):.4f}"
     )
-display(plotting.reliability_diagram(bins))  # noqa: F821
+axes = plotting.reliability_diagram(bins)
 
 # %% [markdown]
 # ## A digit that turns
@@ -174,18 +174,14 @@ def softmax(logits):
     return np.asarray(keras.ops.softmax(logits))
 
 
-display(  # noqa: F821
-    plotting.rotated_digit(
-        turned,
-        angles,
-        {
-            "VI": softmax(tfr.predict(model, x, NUM_SAMPLES, seed=2)),
-            "refined VI": softmax(
-                tfr.predict(ensemble, x, NUM_SAMPLES, seed=2)
-            ),
-        },
-        class_names=raw.class_names,
-    )
+axes = plotting.rotated_digit(
+    turned,
+    angles,
+    {
+        "VI": softmax(tfr.predict(model, x, NUM_SAMPLES, seed=2)),
+        "refined VI": softmax(tfr.predict(ensemble, x, NUM_SAMPLES, seed=2)),
+    },
+    class_names=raw.class_names,
 )
 
 # %% [markdown]

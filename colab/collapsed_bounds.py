@@ -179,14 +179,12 @@ def describe(layer):
     return values
 
 
-display(  # noqa: F821
-    plotting.posterior_scatter(
-        {
-            name: describe(models[name].get_layer("hidden_1"))
-            for name in ("Gaussian", "EB", "CM", "CV", "CMV")
-        },
-        {name: 1.0 / 50 for name in ("Gaussian", "CM")},
-    )
+axes = plotting.posterior_scatter(
+    {
+        name: describe(models[name].get_layer("hidden_1"))
+        for name in ("Gaussian", "EB", "CM", "CV", "CMV")
+    },
+    {name: 1.0 / 50 for name in ("Gaussian", "CM")},
 )
 
 # %% [markdown]
@@ -297,8 +295,8 @@ for name in ("Gaussian", "CM"):
         values.append(evaluate(model, energy)[0])
     curves[name] = {"depth": depths, "values": np.array(values)[:, None]}
     print(f"{name:12s}", np.round(values, 2))
-display(  # noqa: F821
-    plotting.depth_sweep(curves, "test log likelihood (nats)")
+axes = plotting.depth_sweep(
+    curves, "test log likelihood (nats)\nhigher is better"
 )
 
 # %% [markdown]

@@ -123,13 +123,11 @@ for name, initializer in {
     before[f"{name}, at start"], after[f"{name}, trained"] = fit_function(
         initializer
     )
-display(  # noqa: F821
-    plotting.predictive_bands(
-        grid[:, 0],
-        before | after,
-        (x[:, 0], y[:, 0]),
-        truth=function(grid[:, 0]),
-    )
+axes = plotting.predictive_bands(
+    grid[:, 0],
+    before | after,
+    (x[:, 0], y[:, 0]),
+    truth=function(grid[:, 0]),
 )
 
 # %% [markdown]
@@ -191,8 +189,12 @@ for name, (curve,) in curves.items():
     print(
         f"{name:15s} MNLL {curve['mnll'][-1]:.2f}  RMSE {curve['error'][-1]:.2f}"
     )
-display(  # noqa: F821
-    plotting.convergence(curves, {"error": "test RMSE", "mnll": "test MNLL"})
+axes = plotting.convergence(
+    curves,
+    {
+        "error": "test RMSE (original units)\nlower is better",
+        "mnll": "test MNLL (nats)\nlower is better",
+    },
 )
 
 # %% [markdown]

@@ -184,7 +184,7 @@ def entropies(predict):
     }
 
 
-plotting.entropy_histogram(
+axes = plotting.entropy_histogram(
     {"trained network": entropies(lambda x: model.predict(x, verbose=0)[None])}
     | {
         name: entropies(lambda x, p=posterior: p.predict(x, seed=1))
@@ -247,7 +247,7 @@ drawn = {
 low, high = np.quantile(drawn["NUTS"], [0.002, 0.998], axis=0)
 lines = np.linspace(low - 1.0, high + 1.0, 121).T
 grid = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1)
-plotting.posterior_contours(
+axes = plotting.posterior_contours(
     *lines,
     log_density(grid),
     {

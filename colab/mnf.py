@@ -110,10 +110,8 @@ predictors = {
     "mean field": predict_cubic(0),
     "multiplicative flow": predict_cubic(2),
 }
-display(  # noqa: F821
-    plotting.predictive_bands(
-        grid[:, 0], predictors, (x[:, 0], y[:, 0]), truth=grid[:, 0] ** 3
-    )
+axes = plotting.predictive_bands(
+    grid[:, 0], predictors, (x[:, 0], y[:, 0]), truth=grid[:, 0] ** 3
 )
 
 # %% [markdown]
@@ -183,14 +181,12 @@ def softmax(logits):
     return np.asarray(keras.ops.softmax(logits))
 
 
-display(  # noqa: F821
-    plotting.rotated_digit(
-        turned,
-        angles,
-        {
-            name: softmax(tfr.predict(model, turned_x, NUM_SAMPLES, seed=2))
-            for name, model in models.items()
-        },
-        class_names=raw.class_names,
-    )
+axes = plotting.rotated_digit(
+    turned,
+    angles,
+    {
+        name: softmax(tfr.predict(model, turned_x, NUM_SAMPLES, seed=2))
+        for name, model in models.items()
+    },
+    class_names=raw.class_names,
 )

@@ -121,7 +121,7 @@ ensemble = callback.ensemble
 # over members is a lower bound on the log evidence, larger than mean field's.
 
 # %%
-display(plotting.elbo_staircase(callback.history))  # noqa: F821
+axes = plotting.elbo_staircase(callback.history)
 print(f"mean-field ELBO {ensemble.elbo_init.mean():.1f} nats")
 print(f"refined ELBO    {ensemble.elbo_final.mean():.1f} nats")
 

@@ -160,7 +160,7 @@ for count in (3, 10, len(drawn)):
         stats.norm.pdf(grid, ensemble.loc[:count], ensemble.scale[:count]),
         axis=0,
     )
-display(plotting.densities(grid, curves))  # noqa: F821
+axes = plotting.densities(grid, curves)
 
 # %% [markdown]
 # ## How much variance?
@@ -239,7 +239,7 @@ def log_likelihood(draws):
 start = time.perf_counter()
 ensemble = refine()
 seconds["refinement, 10 members"] = time.perf_counter() - start
-display(plotting.elbo_staircase(ensemble.history))  # noqa: F821
+axes = plotting.elbo_staircase(ensemble.history)
 
 # %% [markdown]
 # `history` has the bounds of each member (a row) and auxiliary variable (a column):

@@ -132,13 +132,11 @@ fit = bayesian.fit(
         tfr.callbacks.ELBOLogger(),
     ],
 )
-display(  # noqa: F821
-    plotting.learning_curves(
-        {
-            name: fit.history[name]
-            for name in ("nll", "val_nll", "kl_scale", "kl", "elbo")
-        }
-    )
+axes = plotting.learning_curves(
+    {
+        name: fit.history[name]
+        for name in ("nll", "val_nll", "kl_scale", "kl", "elbo")
+    }
 )
 
 # %% [markdown]
@@ -190,7 +188,7 @@ entropies = {
     }
     for name in seen_draws
 }
-display(plotting.entropy_histogram(entropies))  # noqa: F821
+axes = plotting.entropy_histogram(entropies)
 for name, values in entropies.items():
     auroc = tfr.metrics.auroc(-values["0 to 7"], -values["8 and 9"])
     print(f"{name:14s} AUROC {auroc:.3f}")

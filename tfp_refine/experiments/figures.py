@@ -6,8 +6,11 @@ from absl import logging
 
 
 def can_plot():
-    """Tells whether matplotlib is installed, and how to get it if not."""
+    """Says whether figures can be drawn, into files and without a display."""
     if importlib.util.find_spec("matplotlib") is not None:
+        import matplotlib
+
+        matplotlib.use("agg")
         return True
     logging.info(
         "No plots: matplotlib is missing (pip install 'tfp_refine[plot]')."
@@ -15,16 +18,18 @@ def can_plot():
     return False
 
 
-def save(directory, figures):
+def save(directory, drawn):
     """Saves figures as PNG files.
 
     Args:
         directory: Folder.
-        figures: Dict from name of a file, without its ending, to a
-            `matplotlib.figure.Figure`.
+        drawn: Dict from name of a file, without its ending, to the axes of a
+            figure.
     """
+    from tfp_refine import plotting
+
     print("\nPlots:")
-    for name, figure in figures.items():
+    for name, axes in drawn.items():
         path = directory / f"{name}.png"
-        figure.savefig(path, dpi=150)
+        plotting.save(axes, path, close=True)
         print(f"  {path}")

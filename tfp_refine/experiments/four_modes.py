@@ -10,7 +10,6 @@ Reference: Havasi et al., 2021, https://doi.org/10.3390/e23111475, Figure 3. The
 paper's data are not given; this target matches its bounds closely.
 """
 
-import importlib.util
 import sys
 
 import numpy as np
@@ -19,6 +18,7 @@ from absl import flags
 from scipy import stats
 
 from tfp_refine import refinement
+from tfp_refine.experiments import figures
 from tfp_refine.experiments import four_modes_target as target
 from tfp_refine.experiments import record
 from tfp_refine.math import variance_schedule
@@ -76,11 +76,11 @@ def main(argv):
     folder.write_results(metrics={"refined_vi": bounds})
     for name, value in bounds.items():
         print(f"{name:24s} {value:8.4f}")
-    if importlib.util.find_spec("matplotlib") is not None:
+    if figures.can_plot():
         from tfp_refine import plotting
 
         exact = target.likelihood(target.GRID) * stats.norm.pdf(target.GRID)
-        figure = plotting.densities(
+        axes = plotting.densities(
             target.GRID,
             {
                 "posterior": exact / target.integral(exact),
@@ -88,8 +88,7 @@ def main(argv):
                 f"refined, {ensemble.num_members} members": refined,
             },
         )
-        figure.savefig(folder.path / "four_modes.png", dpi=150)
-        print(f"Plot: {folder.path / 'four_modes.png'}")
+        figures.save(folder.path, {"four_modes": axes})
 
 
 if __name__ == "__main__":

@@ -169,7 +169,7 @@ def curves_figures(error_name, results):
         results: As of `summarize`.
 
     Returns:
-        figures: Dict from a file's name to a `matplotlib.figure.Figure`.
+        figures: Dict from a file's name to the axes of a figure.
     """
     from tfp_refine import plotting
 
@@ -180,7 +180,10 @@ def curves_figures(error_name, results):
     figures = {
         "curves": plotting.convergence(
             {title: runs for title, runs in curves.items() if runs},
-            {"error": f"test {error_name}", "mnll": "test MNLL (nats)"},
+            {
+                "error": f"test {error_name}\nlower is better",
+                "mnll": "test MNLL (nats)\nlower is better",
+            },
         )
     }
     entropies = {
@@ -207,7 +210,7 @@ def toy_figures(results, toy):
         toy: The task's object.
 
     Returns:
-        figures: Dict from a file's name to a `matplotlib.figure.Figure`.
+        figures: Dict from a file's name to the axes of a figure.
     """
     from tfp_refine import plotting
 

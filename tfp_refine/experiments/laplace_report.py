@@ -65,7 +65,7 @@ def figures_of(task, results, about):
         about: The task's object.
 
     Returns:
-        figures: Dict from a name to a `matplotlib.figure.Figure`.
+        figures: Dict from a name to the axes of a figure.
     """
     from tfp_refine import plotting
 

@@ -38,7 +38,7 @@ class Figure(NamedTuple):
     Attributes:
         name: Name of its file, without the ending.
         caption: What is to be seen.
-        figure: `matplotlib.figure.Figure`.
+        figure: A figure, or its axes.
     """
 
     name: str
@@ -106,8 +106,10 @@ def _html_figure(part, png):
 
 
 def _png(figure):
+    from tfp_refine import plotting
+
     with io.BytesIO() as stream:
-        figure.savefig(stream, format="png", dpi=120)
+        plotting.save(figure, stream, dpi=120, close=True)
         return stream.getvalue()
 
 

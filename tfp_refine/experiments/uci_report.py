@@ -86,10 +86,11 @@ def plot_depths(directory, results):
             curve = curves.setdefault(system, {"depth": [], "values": []})
             curve["depth"].append(int(depth))
             curve["values"].append([split[method]["mll"] for split in splits])
-        figure = plotting.depth_sweep(
-            curves, f"{_TITLES[method]}: test log likelihood (nats)"
+        axes = plotting.depth_sweep(
+            curves,
+            f"{_TITLES[method]}: test log likelihood (nats)\nhigher is better",
         )
-        figures.save(directory, {f"depths_{method}": figure})
+        figures.save(directory, {f"depths_{method}": axes})
 
 
 def table(dataset, num_splits, summary, paper=None):
@@ -182,7 +183,5 @@ def plot(directory, results):
         return
     from tfp_refine import plotting
 
-    figure = plotting.elbo_staircase(results[0]["refined_vi"]["staircase"])
-    path = directory / "elbo_staircase.png"
-    figure.savefig(path, dpi=150)
-    print(f"\nPlot of the first split: {path}")
+    axes = plotting.elbo_staircase(results[0]["refined_vi"]["staircase"])
+    figures.save(directory, {"elbo_staircase": axes})

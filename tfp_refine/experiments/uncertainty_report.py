@@ -90,7 +90,7 @@ def figure(task, results, about):
         about: The task's object.
 
     Returns:
-        figure: `matplotlib.figure.Figure`.
+        axes: Axes of the figure.
     """
     from tfp_refine import plotting
 
@@ -106,7 +106,7 @@ def figure(task, results, about):
         )
     if task == "attack":
         return plotting.attack_curves(
-            curves, "strength, parts of a pixel's range"
+            curves, "perturbation (fraction of a pixel's range)"
         )
     if task == "random_labels":
         return plotting.memorization(curves, 1.0 / about.num_classes)

@@ -5,26 +5,27 @@ import importlib.util as _importlib_util
 if _importlib_util.find_spec("matplotlib") is None:
     raise ImportError("Plots need matplotlib: pip install 'tfp_refine[plot]'")
 
-from tfp_refine.plotting.convergence import convergence
-from tfp_refine.plotting.curves import attack_curves
-from tfp_refine.plotting.curves import depth_sweep
-from tfp_refine.plotting.curves import flow_length
-from tfp_refine.plotting.curves import memorization
-from tfp_refine.plotting.curves import pruning_curve
-from tfp_refine.plotting.curves import shift_curves
-from tfp_refine.plotting.densities import densities
-from tfp_refine.plotting.elbo_staircase import elbo_staircase
-from tfp_refine.plotting.entropy_cdf import entropy_cdf
-from tfp_refine.plotting.entropy_histogram import entropy_histogram
-from tfp_refine.plotting.integration_errors import integration_errors
-from tfp_refine.plotting.learning_curves import learning_curves
-from tfp_refine.plotting.posterior_contours import posterior_contours
-from tfp_refine.plotting.posterior_histograms import posterior_histograms
-from tfp_refine.plotting.posterior_scatter import posterior_scatter
-from tfp_refine.plotting.predictive_bands import predictive_bands
-from tfp_refine.plotting.ranking import ranking
-from tfp_refine.plotting.reliability_diagram import reliability_diagram
-from tfp_refine.plotting.rotated_digit import rotated_digit
+from tfp_refine.plotting.calibration import entropy_cdf
+from tfp_refine.plotting.calibration import entropy_histogram
+from tfp_refine.plotting.calibration import integration_errors
+from tfp_refine.plotting.calibration import reliability_diagram
+from tfp_refine.plotting.comparison import attack_curves
+from tfp_refine.plotting.comparison import depth_sweep
+from tfp_refine.plotting.comparison import flow_length
+from tfp_refine.plotting.comparison import pruning_curve
+from tfp_refine.plotting.comparison import ranking
+from tfp_refine.plotting.comparison import shift_curves
+from tfp_refine.plotting.posteriors import densities
+from tfp_refine.plotting.posteriors import posterior_contours
+from tfp_refine.plotting.posteriors import posterior_histograms
+from tfp_refine.plotting.posteriors import posterior_scatter
+from tfp_refine.plotting.predictions import predictive_bands
+from tfp_refine.plotting.predictions import rotated_digit
+from tfp_refine.plotting.style import save
+from tfp_refine.plotting.training import convergence
+from tfp_refine.plotting.training import elbo_staircase
+from tfp_refine.plotting.training import learning_curves
+from tfp_refine.plotting.training import memorization
 
 __all__ = [
     "attack_curves",
@@ -46,5 +47,6 @@ __all__ = [
     "ranking",
     "reliability_diagram",
     "rotated_digit",
+    "save",
     "shift_curves",
 ]

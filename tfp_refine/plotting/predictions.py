@@ -1,22 +1,86 @@
-"""What draws say of one image while it turns."""
+"""Predictions of draws, with their uncertainty."""
 
+from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
-import matplotlib.figure
 import numpy as np
-from matplotlib import figure as figure_lib
+from numpy.typing import ArrayLike
+
+from tfp_refine.plotting import style
 
 _CELL = 0.72  # Inches, the width of an image.
 _SPREAD = 0.62  # Of an image's width, what the dots of an angle fill.
 
 
+@style.styled
+def predictive_bands(
+    x: ArrayLike,
+    predictors: style.Curves,
+    data: tuple[ArrayLike, ArrayLike] | None = None,
+    truth: ArrayLike | None = None,
+    num_scales: int = 3,
+    *,
+    ax: style.Ax = None,
+) -> np.ndarray:
+    """Plots means with bands of some standard deviations, a panel each.
+
+    As Louizos and Welling (2017), Fig. 6.
+
+    Args:
+        x: Points, increasing, `[G]`.
+        predictors: Dict from name of a predictor to a dict with `"mean"` and
+            `"scale"` (a standard deviation), each `[G]`.
+        data: `(x, y)` of the training examples, each `[N]`, or `None`.
+        truth: The true function at `x`, `[G]`, or `None`.
+        num_scales: Half width of the band in standard deviations. Defaults to
+            `3`; single standard deviations are drawn darker.
+        ax: Axes to draw on. Defaults to a new figure's.
+
+    Returns:
+        axes: `matplotlib.axes.Axes` of each predictor, `[predictors]`.
+
+    Raises:
+        ValueError: If there is no predictor.
+    """
+    style.check("predictors", predictors, "predictors")
+    x = np.asarray(x)
+    blue, orange, *_ = style.COLORS
+    fill: dict[str, Any] = {"color": blue, "alpha": 0.18, "linewidth": 0}
+    panels = style.panels(ax, len(predictors), margin=1.0, sharey=True)
+    style.label(panels, "input x", "output y")
+    for axes, (name, predictor) in zip(panels, predictors.items(), strict=True):
+        mean, scale = (np.asarray(predictor[k]) for k in ("mean", "scale"))
+        for width in range(num_scales, 0, -1):
+            reach = width * scale
+            axes.fill_between(x, mean - reach, mean + reach, **fill)
+        axes.collections[-num_scales].set_label(
+            f"mean ± 1 to {num_scales}\nstandard deviations"
+        )
+        axes.plot(x, mean, color=blue, label="mean")
+        if truth is not None:
+            axes.plot(x, truth, "--", color=orange, label="truth")
+            # The bands of some predictors would leave nothing else to see.
+            reach = 1.15 * np.max(np.abs(truth))
+            axes.set_ylim(-reach, reach)
+        if data is not None:
+            axes.plot(*data, "k.", label="data")
+        axes.set_title(name)
+        axes.set_xlim(x[0], x[-1])
+    style.legend_beside(panels)
+    return panels
+
+
+@style.styled
 def rotated_digit(
-    images: Any,
-    angles: Any,
-    predictors: Any,
-    class_names: Any = None,
-    min_prob: Any = 0.1,
-) -> matplotlib.figure.Figure:
+    images: ArrayLike,
+    angles: Sequence[float] | np.ndarray,
+    predictors: Mapping[str, ArrayLike],
+    class_names: Sequence[str] | None = None,
+    min_prob: float = 0.1,
+    *,
+    ax: style.Ax = None,
+) -> np.ndarray:
     """Plots class probabilities of draws at each angle of a rotated image.
 
     In the spirit of Louizos and Welling (2017), Fig. 1. The turned images
@@ -34,9 +98,11 @@ def rotated_digit(
         class_names: `C` names; numbers by default.
         min_prob: Classes are shown whose mean probability reaches this at some
             angle in some panel, and always the most probable ones.
+        ax: Axes to draw on. Defaults to a new figure's.
 
     Returns:
-        figure: `matplotlib.figure.Figure`.
+        axes: `matplotlib.axes.Axes` of the images and then of each predictor,
+            `[1 + predictors]`.
 
     Raises:
         ValueError: If there are no predictors, or shapes do not fit.
@@ -44,33 +110,32 @@ def rotated_digit(
     images = _checked_images(images, angles)
     draws = _checked_draws(predictors, len(angles), class_names)
     classes = _classes_to_show(draws, min_prob)
-    num_panels = len(draws)
     width = max(_CELL * len(angles), 4.0)
     # As high as an image is wide, so that the row of images is not narrowed:
     # each image has to stand above its angle.
-    heights = [1.15 * width / len(angles)] + [1.9] * num_panels
-    figure = figure_lib.Figure(
-        figsize=(width + 1.5, sum(heights) + 0.9), layout="constrained"
+    heights = [1.15 * width / len(angles)] + [1.9] * len(draws)
+    panels = style.panels(
+        ax,
+        len(draws) + 1,
+        1,
+        width=width + 1.5,
+        height=(sum(heights) + 0.9) / len(heights),
+        sharex=True,
+        height_ratios=heights,
     )
-    top, *panels = figure.subplots(
-        num_panels + 1, sharex=True, height_ratios=heights
-    )
-    _draw_images(top, images)
-    for axes, (name, probs) in zip(panels, draws.items(), strict=True):
+    _draw_images(panels[0], images)
+    for axes, (name, probs) in zip(panels[1:], draws.items(), strict=True):
         _draw_probabilities(axes, probs, classes, class_names)
-        axes.set_title(name, loc="left", fontsize="medium")
-        axes.set_ylabel("probability")
-    panels[-1].set_xticks(range(len(angles)), [f"{a:g}°" for a in angles])
-    panels[-1].set_xlabel("rotation (dots: single draws, lines: their means)")
-    figure.legend(
-        *panels[0].get_legend_handles_labels(),
-        title="class",
-        loc="outside right center",
-    )
-    return figure
+        axes.set_xticks(range(len(angles)), [f"{a:g}°" for a in angles])
+        axes.set_title(name)
+    x = "rotation (degrees); dots: single draws, lines: their means"
+    style.label(panels[1:], x, "class probability")
+    style.legend_beside(panels[1], title="class")
+    return panels
 
 
 def _draw_images(axes, images):
+    """Draws images side by side, at the positions of their angles."""
     cmap = "gray_r" if images.ndim == 3 else None
     for position, image in enumerate(images):
         extent = (position - 0.48, position + 0.48, 0.0, 0.96)
@@ -82,38 +147,30 @@ def _draw_images(axes, images):
 
 
 def _draw_probabilities(axes, probs, classes, class_names):
+    """Draws a dot for each draw, angle and class, and lines of means."""
     num_draws, num_angles, _ = probs.shape
     positions = np.arange(num_angles)
     lane = _SPREAD / len(classes)
     # Draws side by side within the lane of their class.
     within = (np.arange(num_draws) + 0.5) / num_draws - 0.5
     for index, label in enumerate(classes):
-        # The color of a class is the same in all figures.
-        color = f"C{label % 10}"
+        look = style.series(index)
         center = positions + (index + 0.5) * lane - _SPREAD / 2
         axes.plot(
             (center + 0.8 * lane * within[:, None]).ravel(),
             probs[:, :, label].ravel(),
-            linestyle="",
-            marker="o",
-            markersize=3.0,
-            markeredgewidth=0,
-            alpha=0.45,
-            color=color,
+            look["marker"],
+            **{"ms": 3.0, "mew": 0, "alpha": 0.45, "color": look["color"]},
         )
-        axes.plot(
-            center,
-            probs[:, :, label].mean(axis=0),
-            color=color,
-            linewidth=1.4,
-            label=str(label if class_names is None else class_names[label]),
-        )
+        name = str(label if class_names is None else class_names[label])
+        axes.plot(center, probs[:, :, label].mean(axis=0), **look, label=name)
     for edge in positions[1:] - 0.5:
         axes.axvline(edge, color="0.92", linewidth=0.8, zorder=0)
     axes.set_ylim(-0.03, 1.03)
 
 
 def _classes_to_show(draws, min_prob):
+    """Returns the classes that are probable somewhere."""
     means = np.stack([probs.mean(axis=0) for probs in draws.values()])
     shown = np.max(means, axis=(0, 1)) >= min_prob  # [C]
     shown[np.argmax(means, axis=-1)] = True
@@ -121,6 +178,7 @@ def _classes_to_show(draws, min_prob):
 
 
 def _checked_images(images, angles):
+    """Returns images `[A, H, W]` or `[A, H, W, 3]`."""
     images = np.asarray(images)
     if images.ndim == 4 and images.shape[-1] == 1:
         images = images[..., 0]
@@ -135,6 +193,7 @@ def _checked_images(images, angles):
 
 
 def _checked_draws(predictors, num_angles, class_names):
+    """Returns the class probabilities of draws, `[S, A, C]` each."""
     draws = {}
     for name, value in predictors.items():
         probs = np.asarray(value)

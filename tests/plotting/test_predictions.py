@@ -24,17 +24,16 @@ def probs(rng):
     return draws
 
 
-def texts(legend):
-    return [text.get_text() for text in legend.texts]
+def classes_of(axes):
+    return [text.get_text() for text in axes[1].get_legend().texts]
 
 
 def test_images_stand_above_their_angles(images, probs, tmp_path):
     for num in (1, 2, A):
-        figure = plotting.rotated_digit(
+        top, panel = plotting.rotated_digit(
             images[:num], ANGLES[:num], {"VI": probs[:, :num]}
         )
-        figure.savefig(tmp_path / "figure.png")  # Lays the axes out.
-        top, panel = figure.axes
+        plotting.save(top, tmp_path / "figure.png")  # Lays the axes out.
         assert len(top.images) == num
         ticks = panel.get_xticks()
         for image, shown, tick in zip(images, top.images, ticks, strict=False):
@@ -50,10 +49,9 @@ def test_images_stand_above_their_angles(images, probs, tmp_path):
 
 
 def test_dots_are_draws_and_lines_are_their_means(images, probs):
-    figure = plotting.rotated_digit(
+    _, *panels = plotting.rotated_digit(
         images, ANGLES, {"VI": probs, "refined VI": probs[:2]}
     )
-    _, *panels = figure.axes
     assert [axes.get_title(loc="left") for axes in panels] == [
         "VI",
         "refined VI",
@@ -77,34 +75,31 @@ def test_dots_are_draws_and_lines_are_their_means(images, probs):
 
 def test_classes_that_matter_are_shown_by_name(images, probs):
     names = [f"n{label}" for label in range(C)]
-    figure = plotting.rotated_digit(images, ANGLES, {"VI": probs}, names)
-    assert texts(figure.legends[0]) == ["n3", "n7"]
-    figure = plotting.rotated_digit(
-        images, ANGLES, {"VI": probs}, min_prob=0.001
-    )
-    assert texts(figure.legends[0]) == [str(label) for label in range(C)]
+    axes = plotting.rotated_digit(images, ANGLES, {"VI": probs}, names)
+    assert classes_of(axes) == ["n3", "n7"]
+    axes = plotting.rotated_digit(images, ANGLES, {"VI": probs}, min_prob=0.001)
+    assert classes_of(axes) == [str(label) for label in range(C)]
     # The most probable class is shown even if it is not probable.
     even = np.full((A, C), 1 / C)
-    figure = plotting.rotated_digit(images, ANGLES, {"VI": even}, min_prob=0.5)
-    assert texts(figure.legends[0]) == ["0"]
+    axes = plotting.rotated_digit(images, ANGLES, {"VI": even}, min_prob=0.5)
+    assert classes_of(axes) == ["0"]
 
 
 def test_a_class_that_matters_to_one_predictor_is_in_all_panels(images, probs):
     sure = np.zeros((A, C))
     sure[:, 5] = 1.0
-    figure = plotting.rotated_digit(
+    axes = plotting.rotated_digit(
         images, ANGLES, {"draws": probs, "no draws": sure}
     )
-    assert texts(figure.legends[0]) == ["3", "5", "7"]
+    assert classes_of(axes) == ["3", "5", "7"]
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_images_may_have_channels(rng, probs, channels, tmp_path):
+def test_images_may_have_channels(rng, probs, channels):
     images = rng.uniform(size=(A, 8, 8, channels))
-    figure = plotting.rotated_digit(images, ANGLES, {"VI": probs})
+    axes = plotting.rotated_digit(images, ANGLES, {"VI": probs})
     shape = (8, 8) if channels == 1 else (8, 8, 3)
-    assert figure.axes[0].images[0].get_array().shape == shape
-    figure.savefig(tmp_path / "figure.png")
+    assert axes[0].images[0].get_array().shape == shape
 
 
 EVEN = np.full((S, A, C), 1 / C)
@@ -128,3 +123,24 @@ ZEROS = np.zeros((A, 8, 8))
 def test_shapes_that_do_not_fit_are_refused(images, predictors, names, message):
     with pytest.raises(ValueError, match=message):
         plotting.rotated_digit(images, ANGLES, predictors, names)
+
+
+def test_predictive_bands_reach_three_standard_deviations():
+    x = np.array([-1.0, 0.0, 2.0])
+    predictor = {"mean": [1.0, 2.0, 3.0], "scale": [0.5, 1.0, 2.0]}
+    panels = plotting.predictive_bands(
+        x, {"A": predictor, "B": predictor}, (x, x), truth=x
+    )
+    assert [axes.get_title(loc="left") for axes in panels] == ["A", "B"]
+    lines = {line.get_label(): line.get_xydata() for line in panels[0].lines}
+    for name, y in (("mean", predictor["mean"]), ("truth", x), ("data", x)):
+        np.testing.assert_allclose(lines[name], np.transpose([x, y]))
+    bands = [b.get_paths()[0].vertices for b in panels[0].collections]
+    at_end = [band[band[:, 0] == 2.0][:, 1] for band in bands]
+    assert [(v.min(), v.max()) for v in at_end] == [
+        (-3.0, 9.0),
+        (-1.0, 7.0),
+        (1.0, 5.0),
+    ]
+    legend = [text.get_text() for text in panels[-1].get_legend().texts]
+    assert legend[0] == "mean ± 1 to 3\nstandard deviations"

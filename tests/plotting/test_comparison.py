@@ -1,0 +1,126 @@
+import numpy as np
+import pytest
+
+from tfp_refine import plotting
+
+SCORES = {"worst": [3.0, 5.0], "best": [1.0], "middle": [2.0, 2.5, 3.0]}
+CURVES = {
+    "MF-VI": {"removed": [0, 5, 10], "nll": [0.3, 0.3, 0.5], "pruned": 6},
+    "CM": {"removed": [0, 5, 10], "nll": [0.1, 0.4, 0.9], "pruned": 1},
+}
+
+
+def lines_of(axes):
+    return {line.get_label(): line for line in axes.get_lines()}
+
+
+def test_the_lowest_mean_is_at_the_top():
+    axes = plotting.ranking(SCORES, "NLL (nats)")
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels == ["best", "middle", "worst"]
+    low, high = axes.get_ylim()
+    assert low > high  # the first row is the highest
+    assert axes.get_xlabel() == "NLL (nats); lower is better"
+
+
+def test_points_are_means_with_standard_deviations():
+    axes = plotting.ranking(SCORES, "NLL")
+    means, spreads = [], []
+    for container in axes.containers:
+        points, _, (bars,) = container
+        means.append(points.get_xdata()[0])
+        (segment,) = bars.get_segments()
+        spreads.append((segment[1, 0] - segment[0, 0]) / 2.0)
+    np.testing.assert_allclose(means, [1.0, 2.5, 4.0])
+    np.testing.assert_allclose(spreads, [0.0, 0.5, np.sqrt(2.0)])
+
+
+def test_scores_must_be_finite():
+    with pytest.raises(ValueError, match=r"finite.*nan\] for 'a'"):
+        plotting.ranking({"a": [1.0, np.nan]}, "NLL")
+
+
+def test_means_and_standard_errors_over_splits_are_drawn():
+    values = np.array([[1.0, 2.0, 3.0], [2.0, 2.0, 8.0]])
+    axes = plotting.depth_sweep(
+        {"CM": {"depth": [1, 4], "values": values}}, "MLL (nats)"
+    )
+    (container,) = axes.containers
+    line, _, (bars,) = container.lines
+    np.testing.assert_array_equal(line.get_xdata(), [1, 4])
+    np.testing.assert_allclose(line.get_ydata(), [2.0, 4.0])
+    ends = np.array([segment[:, 1] for segment in bars.get_segments()])
+    error = np.array([1.0, 3.4641016]) / np.sqrt(3.0)
+    np.testing.assert_allclose(ends[:, 1] - ends[:, 0], 2 * error, rtol=1e-6)
+    assert axes.get_ylabel() == "MLL (nats)"
+    assert axes.get_xticks().tolist() == [1, 4]
+
+
+def test_a_single_split_has_no_bars():
+    axes = plotting.depth_sweep(
+        {"CM": {"depth": [1, 2], "values": [[1.0], [2.0]]}}, "MLL"
+    )
+    (container,) = axes.containers
+    assert container.lines[2] == ()
+
+
+def test_flow_lengths_have_a_panel_a_metric_and_lines_of_others():
+    curve = {"length": [1, 5], "mmd": [0.1, 0.01], "seconds": [2.0, 3.0]}
+    mmd, seconds = plotting.flow_length(
+        {"refined": curve}, {"NUTS": {"mmd": 0.004}, "Laplace": {"seconds": 1}}
+    )
+    np.testing.assert_allclose(
+        lines_of(mmd)["refined"].get_xydata(), [[1, 0.1], [5, 0.01]]
+    )
+    assert (mmd.get_yscale(), seconds.get_yscale()) == ("log", "linear")
+    assert set(lines_of(mmd)["NUTS"].get_ydata()) == {0.004}
+    for axes, name in ((mmd, "Laplace"), (seconds, "NUTS")):
+        assert np.all(np.isnan(lines_of(axes)[name].get_ydata()))
+    np.testing.assert_allclose(
+        lines_of(seconds)["refined"].get_ydata(), [2.0, 3.0]
+    )
+    assert seconds.get_ylabel() == "time (seconds)\nlower is better"
+
+
+def test_shifts_have_a_column_each_and_metrics_a_row():
+    curve = {"strength": [15, 30], "nll": [0.5, 1.0], "ece": [0.1, 0.2]}
+    other = {"strength": [1, 2, 3], "nll": [0.5, 1.0, 2.0], "ece": [0, 0, 1]}
+    panels = plotting.shift_curves(
+        {"rotation": {"A": curve}, "fog": {"A": other, "B": other}}
+    )
+    assert panels.shape == (2, 2)
+    (first, second), (third, fourth) = panels
+    assert first.get_title(loc="left") == "rotation"
+    assert second.get_title(loc="left") == "fog"
+    np.testing.assert_allclose(lines_of(first)["A"].get_ydata(), [0.5, 1.0])
+    np.testing.assert_allclose(lines_of(third)["A"].get_ydata(), [0.1, 0.2])
+    np.testing.assert_allclose(
+        lines_of(fourth)["B"].get_xydata(), [[1, 0], [2, 0], [3, 1]]
+    )
+    assert first.get_ylabel() == "NLL (nats per example)\nlower is better"
+    assert third.get_xlabel() == "rotation (degrees)"
+    assert fourth.get_xlabel() == "strength (severity, 1 to 5)"
+
+
+def test_attack_curves_show_accuracy_and_entropy():
+    curve = {"epsilon": [0.0, 0.1], "accuracy": [0.9, 0.4], "entropy": [0, 1]}
+    accuracy, entropy = plotting.attack_curves({"A": curve}, "strength")
+    for axes, metric in ((accuracy, "accuracy"), (entropy, "entropy")):
+        line = lines_of(axes)["A"]
+        np.testing.assert_allclose(line.get_xdata(), curve["epsilon"])
+        np.testing.assert_allclose(line.get_ydata(), curve[metric])
+    assert "nats" in entropy.get_ylabel()
+    assert accuracy.get_xlabel() == entropy.get_xlabel() == "strength"
+
+
+def test_pruning_curves_and_their_pruned_units_are_drawn():
+    axes = plotting.pruning_curve(CURVES)
+    for curve, drawn, mark in zip(
+        CURVES.values(), axes.lines[:2], axes.lines[2:], strict=True
+    ):
+        np.testing.assert_array_equal(drawn.get_xdata(), curve["removed"])
+        np.testing.assert_array_equal(drawn.get_ydata(), curve["nll"])
+        assert set(mark.get_xdata()) == {curve["pruned"]}
+        assert drawn.get_color() == mark.get_color()
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels[:2] == list(CURVES)

@@ -1,0 +1,262 @@
+"""Metrics of several predictors: ranked, or against one number."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
+
+from tfp_refine.plotting import style
+
+# Units of shifts that have no severity from 1 to 5.
+_STRENGTHS = {
+    "flipped pixels": "flipped pixels (fraction)",
+    "rotation": "rotation (degrees)",
+}
+
+
+@style.styled
+def ranking(
+    scores: Mapping[str, ArrayLike], label: str, *, ax: Axes | None = None
+) -> Axes:
+    """Plots scores as points, the lowest at the top: lower is better.
+
+    Lines are standard deviations over the runs; small points are single runs.
+
+    Args:
+        scores: Dict from name of a predictor to its scores, one for each run.
+        label: Name and unit of the scores.
+        ax: Axes to draw on. Defaults to a new figure's.
+
+    Returns:
+        axes: `matplotlib.axes.Axes`.
+
+    Raises:
+        ValueError: If there is no predictor, or one without scores, or a score
+            is not finite.
+    """
+    values = {name: np.ravel(v).astype(float) for name, v in scores.items()}
+    style.check("scores", values, "predictors, each with scores", nested=True)
+    for name, runs in values.items():
+        if not np.all(np.isfinite(runs)):
+            raise ValueError(
+                f"`scores` must be finite. Received: {runs} for {name!r}"
+            )
+    names = sorted(values, key=lambda name: values[name].mean())
+    (axes,) = style.panels(ax, 1, width=7.0, height=1.0 + 0.26 * len(names))
+    look = {"color": style.COLORS[0], "fmt": "o", "markersize": 5}
+    for row, name in enumerate(names):
+        runs = values[name]
+        axes.plot(runs, np.full(len(runs), row), ".", color="0.55")
+        axes.errorbar(runs.mean(), row, xerr=_spread(runs), **look)
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_xlabel(f"{label}; lower is better")
+    axes.set_ylabel("predictor")
+    axes.grid(axis="x", color="0.9")
+    axes.set_axisbelow(True)
+    return axes
+
+
+def _spread(runs):
+    """Returns the standard deviation of runs, 0 of a single one."""
+    return np.std(runs, ddof=1) if len(runs) > 1 else 0.0
+
+
+@style.styled
+def depth_sweep(
+    curves: Mapping[str, Mapping[str, Any]],
+    y_label: str,
+    *,
+    ax: Axes | None = None,
+) -> Axes:
+    """Plots a metric against the number of hidden layers.
+
+    Bars are standard errors over the splits (Tomczak et al., 2021, Fig. 2).
+
+    Args:
+        curves: Dict from name of a predictor to a dict with `"depth"`, `[D]`,
+            and the metric's values on each split, `"values"`, `[D, splits]`.
+        y_label: Name of the metric and its units.
+        ax: Axes to draw on. Defaults to a new figure's.
+
+    Returns:
+        axes: `matplotlib.axes.Axes`.
+
+    Raises:
+        ValueError: If there is no curve.
+    """
+    style.check("curves", curves, "predictors")
+    (axes,) = style.panels(ax, 1, width=5.6, height=3.6)
+    for index, (name, curve) in enumerate(curves.items()):
+        values = np.asarray(curve["values"], np.float64)
+        splits = values.shape[1]
+        error = (
+            values.std(axis=1, ddof=1) / np.sqrt(splits) if splits > 1 else None
+        )
+        axes.errorbar(
+            curve["depth"],
+            values.mean(axis=1),
+            yerr=error,
+            **style.series(index),
+            label=name,
+        )
+    axes.set_xlabel("hidden layers (count)")
+    axes.set_xticks(sorted({d for c in curves.values() for d in c["depth"]}))
+    axes.set_ylabel(y_label)
+    style.legend_beside(axes)
+    return axes
+
+
+@style.styled
+def flow_length(
+    curves: style.Curves,
+    references: Mapping[str, Mapping[str, float]] | None = None,
+    *,
+    ax: style.Ax = None,
+) -> np.ndarray:
+    """Plots metrics against the number of flows, a panel for each metric.
+
+    As Kristiadi et al. (2022), Fig. 7.
+
+    Args:
+        curves: Dict from name of a refinement to a dict of `"length"`, numbers
+            of flows, and of metrics by their names, each `[L]`.
+        references: Dict from name of another posterior to a dict of its
+            metrics, drawn as horizontal lines. Defaults to none.
+        ax: Axes to draw on. Defaults to a new figure's.
+
+    Returns:
+        axes: `matplotlib.axes.Axes` of each metric, `[metrics]`.
+
+    Raises:
+        ValueError: If there is no curve.
+    """
+    metrics = [n for n in next(iter(curves.values()), {}) if n != "length"]
+    panels = _panels(ax, curves, "length", "flows (count)", metrics)
+    for axes, metric in zip(panels, metrics, strict=True):
+        for index, (name, values) in enumerate((references or {}).items()):
+            look = style.series(len(curves) + index) | {"marker": None}
+            # A line of NaN keeps the legends of all panels the same.
+            axes.axhline(values.get(metric, np.nan), **look, label=name)
+        if metric == "mmd":
+            axes.set_yscale("log")
+    style.legend_beside(panels)
+    return panels
+
+
+@style.styled
+def attack_curves(
+    curves: style.Curves,
+    x_label: str = "perturbation (units of the input)",
+    *,
+    ax: style.Ax = None,
+) -> np.ndarray:
+    """Plots accuracy and mean entropy against the strength of an attack.
+
+    A predictor that knows what it does not know becomes unsure as it becomes
+    wrong (Louizos and Welling, 2017, Figs. 4 and 5).
+
+    Args:
+        curves: Dict from name of a predictor to a dict with `"epsilon"`,
+            `"accuracy"` and `"entropy"` (nats), each `[E]`.
+        x_label: Name and unit of `"epsilon"`.
+        ax: Axes to draw on. Defaults to a new figure's.
+
+    Returns:
+        axes: `matplotlib.axes.Axes` of accuracy and entropy, `[2]`.
+
+    Raises:
+        ValueError: If there is no curve.
+    """
+    panels = _panels(ax, curves, "epsilon", x_label, ("accuracy", "entropy"))
+    for axes in panels:
+        axes.set_ylim(bottom=0.0)
+    style.legend_beside(panels)
+    return panels
+
+
+@style.styled
+def shift_curves(
+    curves: style.NestedCurves, *, ax: style.Ax = None
+) -> np.ndarray:
+    """Plots metrics against the strength of each shift.
+
+    A column for each shift, a row for each metric (Kristiadi et al., 2022,
+    Fig. 5).
+
+    Args:
+        curves: Dict from name of a shift to a dict from name of a predictor to
+            a dict of `"strength"` and of metrics by their names, each `[S]`.
+        ax: Axes to draw on. Defaults to a new figure's.
+
+    Returns:
+        axes: `matplotlib.axes.Axes`, `[metrics, shifts]`.
+
+    Raises:
+        ValueError: If there is no shift, or one without predictors.
+    """
+    style.check("curves", curves, "shifts, each with predictors", nested=True)
+    first = next(iter(next(iter(curves.values())).values()))
+    metrics = [name for name in first if name != "strength"]
+    size, count = {"height": 2.7, "margin": 1.4}, len(metrics) * len(curves)
+    panels = style.panels(
+        ax, count, len(curves), **size, sharex="col", sharey="row"
+    ).reshape(len(metrics), len(curves))
+    for column, shift in zip(panels.T, curves, strict=True):
+        for axes, metric in zip(column, metrics, strict=True):
+            style.lines(axes, curves[shift], "strength", metric)
+        column[0].set_title(shift)
+        strength = _STRENGTHS.get(shift, "strength (severity, 1 to 5)")
+        style.label(column, strength)
+    for row, metric in zip(panels, metrics, strict=True):
+        style.label(row, y=style.LABELS.get(metric, metric))
+    style.legend_beside(panels[0])
+    return panels
+
+
+@style.styled
+def pruning_curve(
+    curves: Mapping[str, Mapping[str, Any]], *, ax: Axes | None = None
+) -> Axes:
+    """Plots the test likelihood as more and more units are removed.
+
+    As Tomczak et al. (2021), Fig. 3.
+
+    Args:
+        curves: Dict from name of a predictor to a dict with the numbers of
+            removed units, `"removed"`, and the negative log likelihoods in nats
+            without them, `"nll"`; and with `"pruned"`, the number of units that
+            the posterior does not use, marked by a line.
+        ax: Axes to draw on. Defaults to a new figure's.
+
+    Returns:
+        axes: `matplotlib.axes.Axes`.
+
+    Raises:
+        ValueError: If there is no curve.
+    """
+    style.check("curves", curves, "predictors")
+    (axes,) = style.panels(ax, 1, width=6.8, height=3.6)
+    style.lines(axes, curves, "removed", "nll")
+    for index, curve in enumerate(curves.values()):
+        look = style.series(index) | {"marker": None, "linewidth": 0.9}
+        unused = curve["pruned"]
+        axes.axvline(unused, **look, label=f"{unused} unused by its posterior")
+    axes.set_yscale("log")
+    axes.set_xlabel("hidden units removed (count), by signal-to-noise ratio")
+    axes.set_ylabel(f"test {style.LABELS['nll']}")
+    style.legend_beside(axes)
+    return axes
+
+
+def _panels(ax, curves, x, x_label, metrics):
+    """Draws lines of metrics, a panel each."""
+    style.check("curves", curves, "predictors")
+    panels = style.panels(ax, len(metrics), len(metrics), margin=1.4)
+    for axes, metric in zip(panels, metrics, strict=True):
+        style.lines(axes, curves, x, metric)
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(style.LABELS.get(metric, metric))
+    return panels
