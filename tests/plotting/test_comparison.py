@@ -14,6 +14,10 @@ def lines_of(axes):
     return {line.get_label(): line for line in axes.get_lines()}
 
 
+def texts_of(axes):
+    return [text.get_text() for text in axes.texts]
+
+
 def test_the_lowest_mean_is_at_the_top():
     axes = plotting.ranking(SCORES, "NLL (nats)")
     labels = [label.get_text() for label in axes.get_yticklabels()]
@@ -33,6 +37,29 @@ def test_points_are_means_with_standard_deviations():
         spreads.append((segment[1, 0] - segment[0, 0]) / 2.0)
     np.testing.assert_allclose(means, [1.0, 2.5, 4.0])
     np.testing.assert_allclose(spreads, [0.0, 0.5, np.sqrt(2.0)])
+    low, high = axes.get_xlim()
+    assert low < 1.0
+    assert high > 4.0 + np.sqrt(2.0)
+    assert not any(texts_of(axes))
+
+
+def test_outliers_crush_no_others_and_their_scores_are_written():
+    scores = {f"good {i}": [i / 50, i / 50 + 0.01] for i in range(12)}
+    unlucky = {"unlucky": [0.2, 0.21, 7.5]}
+    diverged = {"diverged": [90.0, 1e4], "many": np.linspace(50.0, 60.0, 5)}
+    axes = plotting.ranking(scores | unlucky | diverged, "NLL (nats)")
+    low, high = axes.get_xlim()
+    assert -0.1 < low < 0.0
+    assert 0.23 < high < 0.3
+    expected = ["→ 7.5", "→ 50 to 60", "→ 90 to 1e+04"]
+    assert texts_of(axes) == [""] * 12 + expected
+    assert [text.get_position()[1] for text in axes.texts] == [*range(15)]
+
+
+def test_low_outliers_are_written_too():
+    axes = plotting.ranking({"a": [1.0], "b": [1.1], "c": [-9.0]}, "NLL")
+    assert texts_of(axes) == ["← -9", "", ""]
+    assert axes.get_xlim()[0] > 0.9
 
 
 def test_scores_must_be_finite():

@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike
 
 from tfp_refine.plotting import style
 
+# Median deviations from the median, beyond which scores are outliers.
+_FAR = 8.0
 # Units of shifts that have no severity from 1 to 5.
 _STRENGTHS = {
     "flipped pixels": "flipped pixels (fraction)",
@@ -23,6 +25,8 @@ def ranking(
     """Plots scores as points, the lowest at the top: lower is better.
 
     Lines are standard deviations over the runs; small points are single runs.
+    The axis ends where outliers would crush all other scores together; on its
+    right stand the lowest and the highest score beyond, behind an arrow.
 
     Args:
         scores: Dict from name of a predictor to its scores, one for each run.
@@ -44,12 +48,18 @@ def ranking(
                 f"`scores` must be finite. Received: {runs} for {name!r}"
             )
     names = sorted(values, key=lambda name: values[name].mean())
+    low, high = _limits(values)
+    margin = 0.04 * (high - low) or 0.05
     (axes,) = style.panels(ax, 1, width=7.0, height=1.0 + 0.26 * len(names))
     look = {"color": style.COLORS[0], "fmt": "o", "markersize": 5}
+    beside = {"transform": axes.get_yaxis_transform(), "size": "small"}
     for row, name in enumerate(names):
         runs = values[name]
         axes.plot(runs, np.full(len(runs), row), ".", color="0.55")
         axes.errorbar(runs.mean(), row, xerr=_spread(runs), **look)
+        far = _texts("←", runs[runs < low]) + _texts("→", runs[runs > high])
+        axes.text(1.02, row, "  ".join(far), va="center", **beside)
+    axes.set_xlim(low - margin, high + margin)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlabel(f"{label}; lower is better")
@@ -62,6 +72,25 @@ def ranking(
 def _spread(runs):
     """Returns the standard deviation of runs, 0 of a single one."""
     return np.std(runs, ddof=1) if len(runs) > 1 else 0.0
+
+
+def _texts(arrow, far):
+    """Returns a text with the scores beyond one end of the axis, if any."""
+    if not far.size:
+        return []
+    ends = dict.fromkeys(f"{end:.4g}" for end in (far.min(), far.max()))
+    return [f"{arrow} {' to '.join(ends)}"]
+
+
+def _limits(values):
+    """Returns the lowest and the highest score that are no outliers."""
+    means = np.array([runs.mean() for runs in values.values()])
+    middle = np.median(means)
+    reach = _FAR * np.median(np.abs(means - middle)) or np.inf
+    spreads = np.array([_spread(runs) for runs in values.values()])
+    ends = np.concatenate([*values.values(), means - spreads, means + spreads])
+    ends = ends[np.abs(ends - middle) <= reach]
+    return ends.min(), ends.max()
 
 
 @style.styled
