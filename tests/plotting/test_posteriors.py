@@ -44,14 +44,16 @@ def test_contours_hold_the_mass_that_they_stand_for(rng):
     first, second = np.meshgrid(line, line[40:], indexing="ij")
     log_density = -0.5 * (first**2 + second**2 / 0.25)
     samples = rng.normal(size=(500, 2)) * [1.0, 0.5]
+    far = np.concatenate([samples[:75], samples[:25] + [0.0, 99.0]])
     panels = plotting.posterior_contours(
-        line, line[40:], log_density, {"A": samples, "B": samples[:99]}
+        line, line[40:], log_density, {"A": samples, "B": far}
     )
-    assert titles(panels) == ["A", "B"]
-    contours = panels[0].collections[1]
+    assert titles(panels) == ["A", "B, 25.0% outside"]
+    counts, contours = panels[0].collections
     # Of a Gaussian in the plane, 1 - exp(-r^2 / 2) of the mass is within r.
     expected = [0.01, 0.1, 0.5]
     np.testing.assert_allclose(contours.levels, expected, rtol=0.05)
+    assert counts.get_array().sum() == 500
 
 
 def test_a_row_a_tensor_and_a_histogram_a_posterior():

@@ -2,6 +2,9 @@
 
 import inspect
 import io
+import pathlib
+import subprocess
+import sys
 
 import matplotlib
 import numpy as np
@@ -157,3 +160,20 @@ def test_saving_writes_a_file_of_axes_or_a_figure(tmp_path):
         plotting.save(drawn, tmp_path / "figure.pdf")
         assert (tmp_path / "figure.pdf").read_bytes().startswith(b"%PDF")
         (tmp_path / "figure.pdf").unlink()
+
+
+def test_the_room_needs_only_numpy_and_matplotlib():
+    package = pathlib.Path(plotting.__path__[0]).parent
+    program = f"""
+import sys
+import types
+
+root = sys.modules["tfp_refine"] = types.ModuleType("tfp_refine")
+root.__path__ = [{str(package)!r}]
+import tfp_refine.plotting
+
+assert "tensorflow" not in sys.modules
+assert "keras" not in sys.modules
+assert "scipy" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

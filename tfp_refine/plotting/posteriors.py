@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from tfp_refine.plotting import style
 
@@ -54,7 +53,7 @@ def posterior_contours(
     *,
     ax: style.Ax = None,
 ) -> np.ndarray:
-    """Plots samples' densities, with the true contours over them.
+    """Plots histograms of samples, with the true contours over them.
 
     A panel for each posterior. Lines hold 50, 90 and 99% of the true mass
     (Kristiadi et al., 2022, Fig. 6).
@@ -76,22 +75,23 @@ def posterior_contours(
     style.check("samples", samples, "posteriors")
     first, second = np.asarray(first), np.asarray(second)
     density = np.exp(log_density - np.max(log_density))
-    points = np.stack(np.meshgrid(first, second, indexing="ij")).reshape(2, -1)
+    low, high = np.array([first[[0, -1]], second[[0, -1]]]).T
     panels = style.panels(ax, len(samples))
     style.label(panels, "first weight", "second weight")
     for axes, (name, drawn) in zip(panels, samples.items(), strict=True):
-        estimate = stats.gaussian_kde(np.transpose(drawn))(points)
-        if np.max(estimate) > 0.0:  # or it lies between the points
-            axes.contourf(
-                first,
-                second,
-                estimate.reshape(density.shape).T,
-                levels=np.max(estimate) * np.linspace(0.02, 1.0, 13),
-                cmap="Blues",
-            )
+        drawn = np.asarray(drawn)
+        inside = np.all((low <= drawn) & (drawn <= high), axis=-1)
+        if np.any(inside):
+            box = np.stack([low, high], axis=-1)
+            counts, *edges = np.histogram2d(*drawn[inside].T, 30, box)
+            shown = np.ma.masked_equal(counts.T, 0)
+            # The darkest blues would hide the lines.
+            ends = {"vmin": -0.2 * counts.max(), "vmax": 1.6 * counts.max()}
+            axes.pcolormesh(*edges, shown, **ends, cmap="Blues")
         look = {"levels": _levels(density), "linewidths": 0.8}
         axes.contour(first, second, density.T, **look, colors="black")
-        axes.set_title(name)
+        outside = np.mean(~inside)
+        axes.set_title(f"{name}, {outside:.1%} outside" if outside else name)
     return panels
 
 
