@@ -102,11 +102,11 @@ def test_curves_are_of_the_best_means_and_of_map(draw):
     assert list(curves) == ["s2", "s4", "s1", "s3", "MAP"]
 
 
-def test_validation_is_drawn_if_all_have_it(draw):
+def test_the_validation_nll_is_drawn_rather_than_losses_that_differ(draw):
     with_it = {"step": [1, 2], "loss": [2.0, 1.0], "val_nll": [2.0, 1.0]}
     results = {"MAP": [run(1.0, curve=with_it)]}
     _, labels, options = draw(results)["learning_curves"]
-    assert list(labels) == ["loss", "val_nll"]
+    assert list(labels) == ["val_nll"]
     assert options == {"log_steps": False}
     _, labels, _ = draw(results | {"VI": [run(2.0)]})["learning_curves"]
     assert list(labels) == ["loss"]

@@ -138,17 +138,20 @@ def _curves(results):
     }
     if not chosen:
         return []
-    labels = {"loss": "training loss (nats per example)"}
     if all("val_nll" in c for runs in chosen.values() for c in runs):
-        labels["val_nll"] = "validation NLL (nats)"
+        metric = "val_nll"
+        label = "validation NLL (nats per example)\nlower is better"
+    else:
+        metric, label = "loss", "each system's own training loss (nats)"
     if any(len(c["step"]) < 2 for runs in chosen.values() for c in runs):
         return []
     return [
         report_page.Figure(
             "learning_curves",
             "Medians over the repetitions, and bands from the lowest to the "
-            "highest. Losses include what each system pays for its weights.",
-            plotting.convergence(chosen, labels, log_steps=False),
+            "highest. A training loss, drawn where a system has no validation "
+            "NLL, includes its own penalty of the weights: compare its shape.",
+            plotting.convergence(chosen, {metric: label}, log_steps=False),
         )
     ]
 
