@@ -21,6 +21,8 @@ if _keras.backend.backend() != "tensorflow":
         f"Received: backend '{_keras.backend.backend()}'"
     )
 
+# Imported here rather than on first use: `keras.models.load_model` finds the
+# layers of a file only if they are registered already.
 from tfp_refine import bijectors
 from tfp_refine import callbacks
 from tfp_refine import datasets

@@ -1,6 +1,8 @@
 import ast
 import importlib
 import inspect
+import subprocess
+import sys
 import types
 from typing import NamedTuple
 
@@ -122,6 +124,16 @@ def test_every_class_that_keras_saves_is_registered_as_ours(package):
             registered = keras.saving.get_registered_name(entry)
             assert registered == f"{build_file.PACKAGE}>{name}"
             assert keras.saving.get_registered_object(registered) is entry
+
+
+def test_importing_the_package_registers_what_a_model_file_names():
+    program = (
+        "import tfp_refine\n"
+        "from keras.saving import get_registered_object\n"
+        "assert get_registered_object('tfp_refine>DenseFlipout')\n"
+        "assert get_registered_object('tfp_refine>GaussianKL')\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_docstrings_that_python_supplies_do_not_count():
