@@ -39,6 +39,7 @@ def test_depthwise_convolutions_keep_the_contract_of_the_layers(
         functools.partial(make_layer, **_ARGUMENTS),
         input_shape,
         reference,
+        under_xla=reference is keras.layers.DepthwiseConv2D,
     )
 
 

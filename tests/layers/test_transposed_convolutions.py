@@ -44,4 +44,5 @@ def test_transposed_convolutions_keep_the_contract_of_the_layers(
         functools.partial(make_layer, **_ARGUMENTS),
         input_shape,
         reference,
+        under_xla=reference is keras.layers.Conv2DTranspose,
     )

@@ -24,6 +24,7 @@ def check_layer(
     *,
     num_weights=4,
     num_losses=2,
+    under_xla=True,
 ):
     """Checks all that a variational layer promises.
 
@@ -37,12 +38,24 @@ def check_layer(
         reference: The deterministic Keras layer, such as `keras.layers.Dense`.
         num_weights: Number of its weight tensors.
         num_losses: Number of its losses.
+        under_xla: Whether it is also trained under XLA, which takes seconds.
+            If not, `test_training_under_xla` does it.
     """
     case = layer_case.LayerCase(make_layer, input_shape, reference)
     _counts(case, num_weights, num_losses)
     for check in (*_CHECKS, *posterior_contract.CHECKS):
         keras.utils.set_random_seed(0)
         check(case)
+    if under_xla:
+        check_training_under_xla(make_layer, input_shape, reference)
+
+
+def check_training_under_xla(make_layer, input_shape, reference):
+    """Checks that a layer trains under XLA; arguments as of `check_layer`."""
+    case = layer_case.LayerCase(make_layer, input_shape, reference)
+    keras.utils.set_random_seed(0)
+    model = _train_within_constraints(case, jit_compile=True)
+    assert model.jit_compile
 
 
 def _counts(case, num_weights, num_losses):
@@ -199,18 +212,23 @@ def _fit(model, case, **arguments):
         assert np.any(new != old), weight.path
 
 
-def _trains_under_xla_within_its_constraints(case):
+def _trains_within_its_constraints(case):
+    _train_within_constraints(case, run_eagerly=True)
+
+
+def _train_within_constraints(case, **arguments):
+    """Trains for one step with constraints that act; returns the model."""
     layer = case.built(kernel_constraint="non_neg", bias_constraint="non_neg")
     for weight in layer.variational_weights:
         small = np.full(weight.loc.shape, 0.3)
         layer_case.assign(weight, loc=-np.abs(weight.loc), scale=small)
     model = case.functional(layer)
-    _fit(model, case, jit_compile=True)
-    assert model.jit_compile
+    _fit(model, case, **arguments)
     assert np.min(layer.kernel) == np.min(layer.bias) == 0.0
     # Means are constrained, scales are not.
     for weight in layer.variational_weights:
         assert np.any(weight.untransformed_scale < 0.0)
+    return model
 
 
 class Subclassed(keras.Model):
@@ -239,7 +257,7 @@ def _trains_in_half_precision(case):
         outputs = layer(case.inputs())
         assert outputs.dtype == layer.compute_dtype == policy[len("mixed_") :]
         assert {weight.dtype for weight in layer.weights} == {"float32"}
-        _fit(case.functional(layer), case)
+        _fit(case.functional(layer), case, run_eagerly=True)
         # Too much for float16, too many digits for bfloat16.
         half, full = case.built(dtype=policy), case.built()
         for weight in (*half.variational_weights, *full.variational_weights):
@@ -289,7 +307,7 @@ _CHECKS = (
     _survives_a_round_trip,
     _can_be_cloned,
     _mask_passes_through,
-    _trains_under_xla_within_its_constraints,
+    _trains_within_its_constraints,
     _trains_in_a_subclassed_model_that_is_not_built,
     _trains_in_half_precision,
     _starts_where_the_keras_layer_starts,

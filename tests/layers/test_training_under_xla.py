@@ -1,0 +1,101 @@
+"""Layers that the quick tests of the contract do not train under XLA."""
+
+import functools
+
+import keras
+import pytest
+
+from tests.support import layer_contract
+from tfp_refine import layers
+
+_COMMON = {
+    "activation": "tanh",
+    "kernel_posterior": layers.MeanFieldPosterior(0.3),
+    "bias_posterior": layers.MeanFieldPosterior(0.4),
+}
+_TRANSPOSED = {
+    "filters": 4,
+    "kernel_size": 3,
+    "strides": 2,
+    "padding": "same",
+    "output_padding": 1,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("make_layer", "arguments", "input_shape", "reference"),
+    [
+        (layers.DenseFlipout, {"units": 4}, (7,), keras.layers.Dense),
+        (
+            layers.Conv1DReparameterization,
+            {
+                "filters": 4,
+                "kernel_size": 3,
+                "strides": 2,
+                "padding": "same",
+                "groups": 2,
+            },
+            (5, 4),
+            keras.layers.Conv1D,
+        ),
+        (
+            layers.Conv1DFlipout,
+            {
+                "filters": 4,
+                "kernel_size": 3,
+                "padding": "causal",
+                "dilation_rate": 2,
+            },
+            (7, 3),
+            keras.layers.Conv1D,
+        ),
+        (
+            layers.Conv3DReparameterization,
+            {"filters": 3, "kernel_size": 2, "strides": (1, 2, 1)},
+            (3, 4, 3, 2),
+            keras.layers.Conv3D,
+        ),
+        (
+            layers.Conv3DFlipout,
+            {
+                "filters": 3,
+                "kernel_size": (1, 2, 2),
+                "padding": "same",
+                "dilation_rate": (1, 1, 2),
+            },
+            (2, 3, 3, 2),
+            keras.layers.Conv3D,
+        ),
+        (
+            layers.Conv1DTransposeFlipout,
+            _TRANSPOSED,
+            (4, 3),
+            keras.layers.Conv1DTranspose,
+        ),
+        (
+            layers.Conv3DTransposeFlipout,
+            _TRANSPOSED,
+            (3, 2, 1, 3),
+            keras.layers.Conv3DTranspose,
+        ),
+        (
+            layers.DepthwiseConv1DFlipout,
+            {
+                "kernel_size": 3,
+                "strides": 2,
+                "padding": "same",
+                "depth_multiplier": 2,
+                "data_format": "channels_first",
+            },
+            (3, 5),
+            keras.layers.DepthwiseConv1D,
+        ),
+    ],
+)
+def test_it_trains_under_xla(make_layer, arguments, input_shape, reference):
+    layer_contract.check_training_under_xla(
+        functools.partial(make_layer, **_COMMON, **arguments),
+        input_shape,
+        reference,
+    )
