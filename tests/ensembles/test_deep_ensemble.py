@@ -1,3 +1,5 @@
+import shutil
+
 import keras
 import numpy as np
 import pytest
@@ -30,11 +32,16 @@ def build(seed=0, batch_norm=False):
     return model
 
 
-@pytest.fixture
-def data(rng):
+def make_data():
+    rng = np.random.default_rng(0)
     x = rng.normal(size=(N, 3)).astype(np.float32)
     y = np.sin(x[:, :1]) + 0.1 * rng.normal(size=(N, 1))
     return x, y.astype(np.float32)
+
+
+@pytest.fixture
+def data():
+    return make_data()
 
 
 def train(model, data, **options):
@@ -184,6 +191,24 @@ def test_an_interrupted_training_ends_with_the_same_members(
     assert segments == list(range(2, 41, 2))
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Folder with the checkpoint of an ensemble."""
+    folder = tmp_path_factory.mktemp("trained")
+    train(build(), make_data(), checkpoint_dir=folder, steps=4)
+    return folder
+
+
+@pytest.fixture
+def folder(trained, tmp_path):
+    """A copy of `trained`."""
+    return shutil.copytree(trained, tmp_path / "copy")
+
+
+def test_the_checkpoint_of_the_same_ensemble_is_read(data, folder):
+    train(build(), data, checkpoint_dir=folder, steps=4)
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -198,23 +223,21 @@ def test_an_interrupted_training_ends_with_the_same_members(
     ],
     ids=str,
 )
-def test_checkpoints_of_other_ensembles_are_refused(data, tmp_path, change):
-    train(build(), data, checkpoint_dir=tmp_path, steps=4)
+def test_checkpoints_of_other_ensembles_are_refused(data, folder, change):
     with pytest.raises(ValueError, match="a different deep ensemble"):
         train(
             build(),
             data,
-            **({"checkpoint_dir": tmp_path, "steps": 4} | change),
+            **({"checkpoint_dir": folder, "steps": 4} | change),
         )
 
 
 @pytest.mark.parametrize("index", [0, 1], ids=["x", "y"])
-def test_checkpoints_of_other_data_are_refused(data, tmp_path, index):
-    train(build(), data, checkpoint_dir=tmp_path, steps=4)
+def test_checkpoints_of_other_data_are_refused(data, folder, index):
     other = [values.copy() for values in data]
     other[index][-1] += 1.0
     with pytest.raises(ValueError, match="a different deep ensemble"):
-        train(build(), other, checkpoint_dir=tmp_path, steps=4)
+        train(build(), other, checkpoint_dir=folder, steps=4)
 
 
 def test_layers_of_a_member_start_apart_even_with_equal_seeds(data):

@@ -1,5 +1,7 @@
 """Refinement that is interrupted, or whose members fail."""
 
+import shutil
+
 import keras
 import numpy as np
 import pytest
@@ -95,6 +97,22 @@ def test_refine_continues_from_its_checkpoint(problem, tmp_path):
     linear_gaussian.assert_same(resumed.history, expected.history)
 
 
+@pytest.fixture(scope="module")
+def finished(problem, tmp_path_factory):
+    """Folder with the checkpoint of a refinement."""
+    folder = tmp_path_factory.mktemp("finished")
+    linear_gaussian.refine(
+        problem.model(), problem.x, problem.y, checkpoint_dir=folder
+    )
+    return folder
+
+
+@pytest.fixture
+def folder(finished, tmp_path):
+    """A copy of `finished`."""
+    return shutil.copytree(finished, tmp_path / "copy")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -106,40 +124,31 @@ def test_refine_continues_from_its_checkpoint(problem, tmp_path):
     ],
 )
 def test_checkpoint_of_another_refinement_is_refused(
-    problem, tmp_path, change, message
+    problem, folder, change, message
 ):
-    linear_gaussian.refine(
-        problem.model(), problem.x, problem.y, checkpoint_dir=tmp_path
-    )
+    change = dict(change)
     factors = change.pop("x", 1.0), change.pop("y", 1.0)
     with pytest.raises(ValueError, match=f"a different refinement.*{message}"):
         linear_gaussian.refine(
             problem.model(), factors[0] * problem.x, factors[1] * problem.y,
-            checkpoint_dir=tmp_path, **change,
+            checkpoint_dir=folder, **change,
         )  # fmt: skip
 
 
-def test_checkpoint_of_another_likelihood_is_refused(problem, tmp_path):
-    for scale in (1.0, 3.0):
-        arguments = (problem.model(), problem.x, problem.y)
-        options = {
-            "loss": losses.GaussianNLL(scale),
-            "checkpoint_dir": tmp_path,
-        }
-        if scale == 1.0:
-            linear_gaussian.refine(*arguments, **options)
-        else:
-            with pytest.raises(ValueError, match="differ in likelihood"):
-                linear_gaussian.refine(*arguments, **options)
+def test_checkpoint_of_another_likelihood_is_refused(problem, folder):
+    arguments = (problem.model(), problem.x, problem.y)
+    same, other = ({"loss": losses.GaussianNLL(scale)} for scale in (1.0, 3.0))
+    linear_gaussian.refine(*arguments, checkpoint_dir=folder, **same)
+    with pytest.raises(ValueError, match="differ in likelihood"):
+        linear_gaussian.refine(*arguments, checkpoint_dir=folder, **other)
 
 
-def test_checkpoint_of_another_posterior_is_refused(problem, tmp_path):
+def test_checkpoint_of_another_posterior_is_refused(problem, folder):
     model = problem.model()
-    linear_gaussian.refine(model, problem.x, problem.y, checkpoint_dir=tmp_path)
     model.layers[-1].variational_weights[0].assign(scale=[[0.1], [0.1]])
     with pytest.raises(ValueError, match="differ in .*posterior: "):
         linear_gaussian.refine(
-            model, problem.x, problem.y, checkpoint_dir=tmp_path
+            model, problem.x, problem.y, checkpoint_dir=folder
         )
 
 
