@@ -74,7 +74,11 @@ def test_training_continued_from_a_file_is_as_if_never_interrupted(
         ]
     )
     tfr.layers.set_num_train_examples(model, 32)
-    model.compile(keras.optimizers.Adam(1e-2), tfr.losses.GaussianNLL(1.0))
+    model.compile(
+        keras.optimizers.Adam(1e-2),
+        tfr.losses.GaussianNLL(1.0),
+        run_eagerly=True,  # for so few steps, the fastest
+    )
     options = {"batch_size": 8, "shuffle": False, "verbose": 0}
     model.fit(x, y, epochs=2, **options)
     model.save(tmp_path / "model.keras")

@@ -112,7 +112,7 @@ def test_callback_continues_from_its_checkpoint(problem, tmp_path, built):
         dense = tfr.layers.DenseFlipout(1, num_train_examples=20, seed=1)
         inputs = [keras.Input((2,))] if built else []
         model = keras.Sequential([*inputs, dense])
-        model.compile(loss="mse")
+        model.compile(loss="mse", run_eagerly=True)
         callback = tfr.RefinementCallback(
             problem.x, problem.y, checkpoint_dir=tmp_path, **_OPTIONS
         )

@@ -75,7 +75,10 @@ class LinearGaussian:
             num_train_examples=len(self.x),
         )
         model = keras.Model(inputs, dense(inputs))
-        model.compile(loss=losses.GaussianNLL(self.noise_scale))
+        model.compile(
+            loss=losses.GaussianNLL(self.noise_scale),
+            run_eagerly=True,  # for a few steps of `fit`, the fastest
+        )
         loc, scale = self.mean_field()
         dense.variational_weights[0].assign(loc, scale)
         return model
