@@ -29,6 +29,12 @@ def sample(laplace, **options):
     return sampling.nuts_last_layer(laplace, **(OPTIONS | options))
 
 
+def sample_few(laplace, **options):
+    # XLA takes longer to compile than so few take.
+    few = {"num_warmup": 4, "num_samples": 8, "jit_compile": False}
+    return sample(laplace, **(few | options))
+
+
 @pytest.fixture(scope="module")
 def laplace():
     return fitted()
@@ -78,15 +84,15 @@ def test_checkpoints_of_other_chains_are_refused(
     laplace, tmp_path_factory, change
 ):
     folder = tmp_path_factory.getbasetemp() / "chains"
-    sample(laplace, checkpoint_dir=folder)
+    sample_few(laplace, checkpoint_dir=folder)
     with pytest.raises(ValueError, match="a different nuts"):
-        sample(laplace, checkpoint_dir=folder, **change)
+        sample_few(laplace, checkpoint_dir=folder, **change)
 
 
 def test_checkpoints_of_other_data_are_refused(laplace, tmp_path):
-    sample(laplace, checkpoint_dir=tmp_path)
+    sample_few(laplace, checkpoint_dir=tmp_path)
     with pytest.raises(ValueError, match="inputs|model"):
-        sample(fitted(separation=0.5), checkpoint_dir=tmp_path)
+        sample_few(fitted(separation=0.5), checkpoint_dir=tmp_path)
 
 
 def test_checkpoints_in_other_coordinates_are_refused(tmp_path):
@@ -96,10 +102,10 @@ def test_checkpoints_in_other_coordinates_are_refused(tmp_path):
     posterior = laplace_lib.LastLayerLaplace(
         model, "classification", prior_precision=0.8
     ).fit(x, y, verbose=0)
-    sample(posterior, prior_precision=0.8, checkpoint_dir=tmp_path)
+    sample_few(posterior, prior_precision=0.8, checkpoint_dir=tmp_path)
     posterior.prior_precision = 20.0
     with pytest.raises(ValueError, match="differ in density"):
-        sample(posterior, prior_precision=0.8, checkpoint_dir=tmp_path)
+        sample_few(posterior, prior_precision=0.8, checkpoint_dir=tmp_path)
 
 
 def test_a_checkpoint_needs_a_seed(laplace, tmp_path):
