@@ -296,7 +296,7 @@ def test_the_model_is_left_as_it_was():
     model, x = convolutional(), images()
     before, weights = model(x), model.get_weights()
     converted = conversion.convert(model)
-    converted.compile("adam", "mse")
+    converted.compile("adam", "mse", run_eagerly=True)
     converted.fit(x, np.ones((5, 3)), epochs=2, verbose=0)
     np.testing.assert_array_equal(model(x), before)
     for old, new in zip(weights, model.get_weights(), strict=True):

@@ -101,7 +101,7 @@ def test_deterministic_weights_and_batch_statistics_are_frozen(problem):
     hidden = keras.layers.BatchNormalization()(hidden)
     hidden = layers.DenseFlipout(1, num_train_examples=20)(hidden)
     model = keras.Model(inputs, keras.layers.Dropout(0.5)(hidden))
-    model.compile(loss="mse")
+    model.compile(loss="mse", run_eagerly=True)
     model.fit(problem.x, problem.y, epochs=2, verbose=0)
     member = linear_gaussian.refine(model, problem.x, problem.y).member(1)
     variational = model.layers[3].weights
