@@ -35,7 +35,7 @@ def test_linearized_draws_have_the_moments_of_the_outputs(rng, hessian):
     draws = np.stack(
         [
             posterior.predict_proba(x, 1, method="linearized", seed=seed)
-            for seed in range(500)
+            for seed in range(150)
         ]
     )
     odds = np.log(draws[..., 1:] / draws[..., :1])
@@ -46,9 +46,9 @@ def test_linearized_draws_have_the_moments_of_the_outputs(rng, hessian):
     )
     whitened = np.einsum("snd,nde->sne", odds - mean @ contrasts.T, root)
     whitened = whitened.reshape(-1, 2)
-    # Standard errors of 20000 draws: 0.007, and 0.01 of a variance.
-    np.testing.assert_allclose(whitened.mean(axis=0), 0.0, atol=0.04)
-    np.testing.assert_allclose(np.cov(whitened.T), np.eye(2), atol=0.06)
+    # 6 standard errors of 6000 draws: 0.013, and 0.018 of a variance.
+    np.testing.assert_allclose(whitened.mean(axis=0), 0.0, atol=0.08)
+    np.testing.assert_allclose(np.cov(whitened.T), np.eye(2), atol=0.11)
 
 
 @pytest.mark.parametrize("likelihood", ["classification", "regression"])
