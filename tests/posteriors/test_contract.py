@@ -22,15 +22,17 @@ pytestmark = pytest.mark.filterwarnings(
 )
 all_methods = pytest.mark.parametrize("name", posterior_cases.CLASSIFIERS)
 # Other kinds of models: a few methods in the quick tests, all in the slow ones.
-_QUICK = ("variational", "laplace_full", "deep_ensemble", "nuts")
+_QUICK = ("variational", "laplace_full", "deep_ensemble")
+# Of these posteriors only the target depends on the kind of the model.
+_QUICK_OF_LOGITS = (*_QUICK, "nuts")
 
 
-def some_quick(names):
+def some_quick(names, quick=_QUICK):
     return pytest.mark.parametrize(
         "name",
         [
             name
-            if name in _QUICK
+            if name in quick
             else pytest.param(name, marks=pytest.mark.slow)
             for name in names
         ],
@@ -128,9 +130,17 @@ def test_models_that_return_probabilities_are_not_squashed_again(name):
     )
 
 
+@some_quick(posterior_cases.CLASSIFIERS, _QUICK_OF_LOGITS)
+def test_a_single_output_is_about_the_second_class(name):
+    _check_single_output(name, probabilities=False)
+
+
 @some_quick(posterior_cases.CLASSIFIERS)
-@pytest.mark.parametrize("probabilities", [False, True])
-def test_a_single_output_is_about_the_second_class(name, probabilities):
+def test_a_single_probability_is_of_the_second_class(name):
+    _check_single_output(name, probabilities=True)
+
+
+def _check_single_output(name, probabilities):
     posterior = make(name, "binary", probabilities)
     x, _ = posterior_cases.data("binary")
     draws = posterior.predict(x, SAMPLES, seed=1)
@@ -172,7 +182,7 @@ def test_summaries_are_statistics_of_the_same_draws(name, quantiles):
     )
 
 
-@some_quick(posterior_cases.REGRESSIONS)
+@some_quick(posterior_cases.REGRESSIONS, _QUICK_OF_LOGITS)
 def test_regressions_have_no_probabilities(name):
     posterior = make(name, "regression")
     x, _ = posterior_cases.data("regression")
