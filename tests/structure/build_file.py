@@ -143,8 +143,10 @@ def _library_of(module, libraries):
     if package == PACKAGE:
         name = inside[0] if inside else None
         return name if name in libraries else PACKAGE
-    name = "/".join([package, *inside[:2]])
-    return name if package == TESTS and name in libraries else None
+    if package != TESTS:
+        return None
+    files = ("/".join([TESTS, *inside[:n]]) for n in range(len(inside), 0, -1))
+    return next((name for name in files if name in libraries), None)
 
 
 def dependencies(files, libraries):
@@ -183,7 +185,8 @@ def _library(name, imported):
     else:
         srcs = [f"{PACKAGE}/{name}.py"]
     data = None
-    if (ROOT / PACKAGE / name / "data").is_dir():
+    folder = ROOT / PACKAGE / name / "data"
+    if folder.is_dir() and not (folder / "__init__.py").exists():
         data = _glob(f"{PACKAGE}/{name}/data/**")
     return _rule(
         "py_library",

@@ -153,22 +153,28 @@ def test_imports_point_down(imports):
         ("from tfp_refine import refine", {"tfp_refine"}),
         ("from tfp_refine.math import gaussian as g", {"math"}),
         ("from tfp_refine.math.gaussian import kl", {"math"}),
+        ("from tfp_refine.math.sub.gaussian import kl", {"math"}),
         ("def f():\n    from tfp_refine import math", {"math"}),
         ("try:\n    import tfp_refine.math\nfinally:\n    pass", {"math"}),
         ("import math\nimport tfp_refine_extras.math", set()),
         ("from tests.support import cases", {"tests/support/cases"}),
         ("from tests.support.cases import f", {"tests/support/cases"}),
+        ("from tests.math.sub import cases", {"tests/math/sub/cases"}),
+        ("from tests.math.sub.cases import f", {"tests/math/sub/cases"}),
         ("from tests.structure import other", set()),
     ],
 )
 def test_imports_are_found_wherever_they_stand(source, expected):
-    libraries = {"math", "layers", "tests/support/cases"}
+    libraries = {
+        "math", "layers", "tests/support/cases", "tests/math/sub/cases"
+    }  # fmt: skip
     assert build_file.imported_libraries(source, libraries) == expected
 
 
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
+        ("run('-m', 'tfp_refine.math.sub.__main__')", {"math"}),
         ("run('-m', 'tfp_refine.math')", {"math"}),
         ("run('-m', f'tfp_refine.math.{name}')", {"math"}),
         ("run('-m', 'tests.support.cases')", {"tests/support/cases"}),
