@@ -31,7 +31,7 @@ help: ## List the targets
 
 demo: $(DEMO_STAMP) ## Refine a posterior on the yacht data, into DEMO_DIR
 	$(BIN)/python -m tfp_refine.experiments.uci \
-		--dataset=yacht --splits=3 --output_dir="$(DEMO_DIR)"
+		--dataset=yacht --seeds=3 --output_dir="$(DEMO_DIR)"
 
 test: lint ## Check style and types, run all but the slow tests
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not slow"

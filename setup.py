@@ -73,7 +73,7 @@ setup(
         "tfp_refine.datasets": ["data/*"],
     },
     python_requires=">=3.11",
-    install_requires=["absl-py", "numpy", "scikit-learn", "scipy"],
+    install_requires=["absl-py", "numpy", "pandas", "scikit-learn", "scipy"],
     extras_require={
         "tf": TF,
         "tfds": TFDS,

@@ -304,5 +304,5 @@ axes = plotting.depth_sweep(
 # it falls off later, and less.
 #
 # More priors and posteriors, on more splits, with tables and plots:
-# `python -m tfp_refine.experiments.uci --regularizer=gaussian,collapsed_mean`, and
+# `python -m tfp_refine.experiments.uci --systems=vi,cm`, and
 # `experiments.image` with `--pruning` for images.

@@ -53,7 +53,7 @@ from scipy import stats
 
 import tfp_refine as tfr
 from tfp_refine import plotting
-from tfp_refine.experiments import four_modes_target as target
+from tfp_refine.experiments.four_modes import target
 from tfp_refine.math import auxiliary
 from tfp_refine.math import gaussian
 from tfp_refine.math import variance_schedule

@@ -1,6 +1,9 @@
 """Bayesian layers and posterior refinement for Keras 3 on TensorFlow."""
 
 import importlib.util as _importlib_util
+import sys as _sys
+
+from tfp_refine.version import __version__
 
 if _missing := [
     name
@@ -12,41 +15,46 @@ if _missing := [
         "installs: pip install 'tfp_refine[tf]'"
     )
 
-import keras as _keras
+# The program of an experiment reads its flags, and shows its help, before it
+# imports the rooms that it needs, and TensorFlow with them.
+if not (
+    _sys.argv[:1] == ["-m"]
+    and any(a.startswith(f"{__name__}.experiments.") for a in _sys.orig_argv)
+):
+    import keras as _keras
 
-if _keras.backend.backend() != "tensorflow":
-    raise ImportError(
-        "tfp_refine needs Keras on TensorFlow: set the environment variable "
-        "KERAS_BACKEND=tensorflow before Keras is imported. "
-        f"Received: backend '{_keras.backend.backend()}'"
-    )
+    if _keras.backend.backend() != "tensorflow":
+        raise ImportError(
+            "tfp_refine needs Keras on TensorFlow: set the environment "
+            "variable KERAS_BACKEND=tensorflow before Keras is imported. "
+            f"Received: backend '{_keras.backend.backend()}'"
+        )
 
-# Imported here rather than on first use: `keras.models.load_model` finds the
-# layers of a file only if they are registered already.
-from tfp_refine import bijectors
-from tfp_refine import callbacks
-from tfp_refine import datasets
-from tfp_refine import distribute
-from tfp_refine import ensembles
-from tfp_refine import initializers
-from tfp_refine import laplace
-from tfp_refine import layers
-from tfp_refine import losses
-from tfp_refine import metrics
-from tfp_refine import models
-from tfp_refine import posteriors
-from tfp_refine import regularizers
-from tfp_refine import sampling
-from tfp_refine.posteriors import load_posterior
-from tfp_refine.posteriors import posterior
-from tfp_refine.posteriors import predict
-from tfp_refine.posteriors import predict_proba
-from tfp_refine.posteriors import summarize
-from tfp_refine.refinement import RefinedEnsemble
-from tfp_refine.refinement import RefinementCallback
-from tfp_refine.refinement import elbo
-from tfp_refine.refinement import refine
-from tfp_refine.version import __version__
+    # All rooms, as a file of a model is loaded only where its layers are
+    # registered.
+    from tfp_refine import bijectors
+    from tfp_refine import callbacks
+    from tfp_refine import datasets
+    from tfp_refine import distribute
+    from tfp_refine import ensembles
+    from tfp_refine import initializers
+    from tfp_refine import laplace
+    from tfp_refine import layers
+    from tfp_refine import losses
+    from tfp_refine import metrics
+    from tfp_refine import models
+    from tfp_refine import posteriors
+    from tfp_refine import regularizers
+    from tfp_refine import sampling
+    from tfp_refine.posteriors import load_posterior
+    from tfp_refine.posteriors import posterior
+    from tfp_refine.posteriors import predict
+    from tfp_refine.posteriors import predict_proba
+    from tfp_refine.posteriors import summarize
+    from tfp_refine.refinement import RefinedEnsemble
+    from tfp_refine.refinement import RefinementCallback
+    from tfp_refine.refinement import elbo
+    from tfp_refine.refinement import refine
 
 __all__ = [
     "RefinedEnsemble",

@@ -56,6 +56,15 @@ def test_outliers_crush_no_others_and_their_scores_are_written():
     assert [text.get_position()[1] for text in axes.texts] == [*range(15)]
 
 
+def test_runs_farther_apart_than_means_are_shown():
+    # Fails where the means alone tell how far scores may lie.
+    axes = plotting.ranking({"a": [0.5, 0.6], "b": [0.51, 0.61]}, "NLL")
+    low, high = axes.get_xlim()
+    assert low < 0.5
+    assert high > 0.61
+    assert not any(texts_of(axes))
+
+
 def test_low_outliers_are_written_too():
     axes = plotting.ranking({"a": [1.0], "b": [1.1], "c": [-9.0]}, "NLL")
     assert texts_of(axes) == ["← -9", "", ""]

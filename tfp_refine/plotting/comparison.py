@@ -86,9 +86,12 @@ def _limits(values):
     """Returns the lowest and the highest score that are no outliers."""
     means = np.array([runs.mean() for runs in values.values()])
     middle = np.median(means)
-    reach = _FAR * np.median(np.abs(means - middle)) or np.inf
     spreads = np.array([_spread(runs) for runs in values.values()])
-    ends = np.concatenate([*values.values(), means - spreads, means + spreads])
+    # Means may be close together where single runs are not.
+    typical = max(np.median(np.abs(means - middle)), np.median(spreads))
+    reach = _FAR * typical or np.inf
+    ends = [*values.values(), means, means - spreads, means + spreads]
+    ends = np.concatenate(ends)
     ends = ends[np.abs(ends - middle) <= reach]
     return ends.min(), ends.max()
 

@@ -1,0 +1,64 @@
+"""Test images that are changed more and more."""
+
+import numpy as np
+import pytest
+
+from tfp_refine.experiments.data import shifts
+from tfp_refine.experiments.harness import fields
+
+
+@pytest.fixture
+def pixels(rng):
+    return rng.integers(0, 256, (6, 8, 8, 1)).astype(np.uint8)
+
+
+def test_arguments_are_those_of_the_configuration(pixels):
+    config = fields.Bench(
+        rotations=(30.0,), flipped_pixels=(0.25,), corruptions=("contrast",),
+        seed=7,
+    )  # fmt: skip
+    arguments = shifts.of(config)
+    assert arguments == ((30.0,), (0.25,), ("contrast",), 7)
+    found = list(shifts.shifted_sets(pixels, *arguments))
+    assert [(name, strength) for name, strength, _ in found] == [
+        ("rotation", 30.0),
+        ("flipped_pixels", 0.25),
+        *(("contrast", severity) for severity in range(1, 6)),
+    ]
+    assert all(images.shape == pixels.shape for _, _, images in found)
+
+
+def test_strengths_grow_and_draws_repeat(pixels):
+    def distances(seed):
+        return [
+            np.abs(images.astype(float) - pixels).mean()
+            for _, _, images in shifts.shifted_sets(
+                pixels, (), (0.0, 0.1, 0.5), ("gaussian_noise",), seed
+            )
+        ]
+
+    flipped, noisy = np.split(np.asarray(distances(0)), [3])
+    assert flipped[0] == 0.0
+    assert np.all(np.diff(flipped) > 0.0)
+    assert np.all(np.diff(noisy) > 0.0)
+    assert distances(0) == distances(0) != distances(1)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ((), (), ("rain",), 0),
+        ((), (2.0,), (), 0),
+        ((float("nan"),), (), (), 0),
+        ((), (), ("defocus_blur",), 0),
+    ],
+    ids=str,
+)
+def test_wrong_shifts_are_found_on_one_image(pixels, changes):
+    with pytest.raises(ValueError, match="Received"):
+        shifts.check(pixels, *changes)
+
+
+def test_no_shifts_need_no_images(pixels):
+    shifts.check(pixels.astype(np.float32), (), (), (), 0)
+    assert not [*shifts.shifted_sets(pixels, (), (), (), 0)]

@@ -1,0 +1,88 @@
+"""Pages of reports."""
+
+import base64
+import re
+import types
+from xml.etree import ElementTree
+
+import pytest
+from matplotlib import figure as figure_lib
+
+from tfp_refine import version
+from tfp_refine.experiments.harness import page
+from tfp_refine.experiments.harness import tables
+
+
+@pytest.fixture
+def written(tmp_path):
+    figure = figure_lib.Figure(figsize=(1, 1))
+    sections = [
+        page.Section("Text", ["One < two."]),
+        page.Section(
+            "More & <more>",
+            [
+                tables.Table(["", "NLL"], [["a & b", 1.0]]),
+                page.Figure("plot", "A plot of a < b.", figure),
+            ],
+        ),
+    ]
+    header = {"Command": "uci --a='<b>'", "Date": "today"}
+    page.write(tmp_path, "report", "A page & more", sections, header)
+    return tmp_path
+
+
+def test_markdown_holds_all_parts_in_order(written):
+    text = (written / "report.md").read_text()
+    parts = [
+        "# A page & more", "- Command: `uci --a='<b>'`", "- Date: `today`",
+        "## Text", "One < two.", "## More & <more>", "| a & b | 1.0",
+        "![plot](plot.png)", "A plot of a < b.",
+    ]  # fmt: skip
+    assert [text.index(part) for part in parts] == sorted(
+        map(text.index, parts)
+    )
+
+
+def test_html_is_well_formed_and_needs_no_other_file(written):
+    text = (written / "report.html").read_text()
+    body = text[text.index("<body>") :].removesuffix("</html>\n")
+    root = ElementTree.fromstring(re.sub(r"(<img [^>]*)>", r"\1/>", body))
+    assert root.find("h1").text == "A page & more"
+    assert [h.text for h in root.iter("h2")] == ["Text", "More & <more>"]
+    assert root.find("p").text == "One < two."
+    assert ["".join(d.itertext()) for d in root.iter("dd")] == [
+        "uci --a='<b>'", "today"
+    ]  # fmt: skip
+    assert next(root.iter("figcaption")).text == "A plot of a < b."
+    image = next(root.iter("img"))
+    assert image.get("alt") == "plot"
+    kind, encoded = image.get("src").split(",")
+    assert kind == "data:image/png;base64"
+    assert base64.b64decode(encoded) == (written / "plot.png").read_bytes()
+
+
+def test_the_title_of_the_window_is_that_of_the_page(written):
+    text = (written / "report.html").read_text()
+    assert "<title>A page &amp; more</title>" in text
+
+
+def test_the_folder_holds_nothing_else(written):
+    names = {path.name for path in written.iterdir()}
+    assert names == {"report.md", "report.html", "plot.png"}
+
+
+def test_the_header_holds_a_command_for_a_shell():
+    config = types.SimpleNamespace(
+        flags=lambda: [
+            "--dataset=a b",
+            "--progress=false",
+            "--systems=x(y=1),z",
+        ]
+    )
+    header = page.header("uci", config)
+    assert header["Command"] == (
+        "python -m tfp_refine.experiments.uci '--dataset=a b' --progress=false "
+        "'--systems=x(y=1),z'"
+    )
+    assert header["Version"] == f"tfp_refine {version.__version__}"
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d \d\d:\d\d UTC", header["Date"])

@@ -1,0 +1,44 @@
+"""Experiments as commands."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from tfp_refine import experiments
+
+NAMES = sorted(
+    path.parent.name
+    for path in pathlib.Path(experiments.__file__).parent.glob("*/__main__.py")
+)
+
+
+def run(name, *flags):
+    return subprocess.run(
+        [
+            sys.executable, "-X", "importtime", "-m",
+            f"tfp_refine.experiments.{name}", *flags,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_is_grouped_and_needs_no_tensorflow(name):
+    process = run(name, "--help")
+    assert process.returncode == 0
+    assert f"python -m tfp_refine.experiments.{name}" in process.stdout
+    assert "\nOutput:\n" in process.stdout
+    assert "| tensorflow\n" not in process.stderr
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_wrong_value_names_its_flag(name):
+    process = run(name, "--seed=-1")
+    assert process.returncode == 2
+    assert process.stderr.splitlines()[-1] == (
+        f"{name}: --seed must be at least 0. Received: --seed=-1"
+    )

@@ -1,0 +1,10 @@
+"""Runs the experiment from the command line."""
+
+from tfp_refine.experiments import compare
+from tfp_refine.experiments import listing
+from tfp_refine.experiments.harness import program
+
+if __name__ == "__main__":
+    program.main(
+        "compare", compare.Config, compare.run, compare.__doc__, listing.listed
+    )

@@ -1,0 +1,367 @@
+"""The output folder of an experiment: its records and its results."""
+
+import contextlib
+import dataclasses
+import datetime
+import errno
+import fcntl
+import hashlib
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+import sys
+import time
+import typing
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tfp_refine import version
+from tfp_refine.experiments.harness import tables
+
+if typing.TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA = 1  # of results.json
+_PACKAGES = ("tensorflow", "tensorflow_probability", "keras", "numpy", "pandas")
+
+
+@dataclasses.dataclass(frozen=True)
+class Results:
+    """Results of an experiment.
+
+    Attributes:
+        rows: `pandas.DataFrame` with the columns `tables.COLUMNS`.
+        path: Folder of `results.json` and `results.csv`.
+    """
+
+    rows: "pd.DataFrame"
+    path: pathlib.Path
+
+
+class DamagedError(ValueError):
+    """A record that cannot be read."""
+
+
+class Folder:
+    """Output folder of an experiment that can be stopped and restarted.
+
+    A context manager: inside of it, the folder exists and belongs to this
+    process. The lock ends with the process, however that ends.
+
+    Args:
+        path: Folder; created if it does not exist.
+        experiment: Name of the experiment.
+        config: Configuration, a dataclass with a method `to_json`.
+        decides: Dict of the JSON values that decide all results: fields of
+            `config`, and digests of data.
+
+    Attributes:
+        path: The folder, `pathlib.Path`.
+
+    Raises:
+        ValueError: On entry, if the folder cannot be written, is used by
+            another process, or holds results of another configuration.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        experiment: str,
+        config: Any,
+        decides: Mapping[str, Any],
+    ):
+        self.path = pathlib.Path(path)
+        self._experiment = experiment
+        self._config = config
+        self._decides = json.loads(_dumps(dict(decides)))
+
+    def __enter__(self) -> typing.Self:
+        with contextlib.ExitStack() as undo:
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+                self._lock = _lock(self.path)
+                undo.callback(self.__exit__)
+                self._check(self.path / "config.json")
+            except OSError as error:
+                raise ValueError(
+                    "--output_dir must be a folder that can be written. "
+                    f"Received: --output_dir={self.path} ({error})"
+                ) from error
+            undo.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        os.close(self._lock)
+
+    def _check(self, path):
+        """Refuses a folder that holds results of another configuration."""
+        now = {"experiment": self._experiment, "decides": self._decides}
+        if not path.exists():
+            write_json(path, now)
+            return
+        saved = None
+        with contextlib.suppress(ValueError):
+            saved = read_json(path)
+        if not (
+            isinstance(saved, dict)
+            and saved.keys() == now.keys()
+            and isinstance(saved["decides"], dict)
+        ):
+            raise ValueError(
+                f"'{path}' is damaged, so the configuration of the results in "
+                "this folder is unknown. Choose another --output_dir."
+            )
+        differences = []
+        if saved["experiment"] != self._experiment:
+            differences.append(
+                f"experiment: {self._experiment} now, {saved['experiment']} "
+                "there"
+            )
+        flags = self._config.to_json()
+        for name in self._decides | saved["decides"]:
+            there, here = (
+                json.dumps(of.get(name))
+                for of in (saved["decides"], self._decides)
+            )
+            if there != here:
+                name = f"--{name}" if name in flags else name
+                differences.append(f"{name}: {here} now, {there} there")
+        if differences:
+            raise ValueError(
+                f"'{self.path}' holds results of another configuration. Choose "
+                f"another --output_dir. They differ in {'; '.join(differences)}"
+            )
+
+    def once(self, name: str, compute: Callable[[], Mapping[str, Any]]) -> dict:
+        """Returns a record; computes it if the folder does not have it yet.
+
+        Args:
+            name: Name of the record, a path below the folder: `NAME.json`.
+            compute: Function that returns a dict, for JSON.
+
+        Returns:
+            record: Dict, as read from the file, with `"seconds"`: how long it
+                took to compute.
+
+        Raises:
+            DamagedError: If the record on disk is damaged.
+            OSError: If the record cannot be written.
+        """
+        path = self.path / f"{name}.json"
+        if not path.exists():
+            begin = time.monotonic()
+            record = dict(compute())
+            record["seconds"] = time.monotonic() - begin
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(path, record)
+        record = None
+        with contextlib.suppress(ValueError):
+            record = read_json(path)
+        if not isinstance(record, dict) or not (
+            isinstance(record.get("seconds"), int | float)
+            and not isinstance(record["seconds"], bool)
+        ):
+            raise DamagedError(
+                f"'{path}' is damaged. Remove this file, and run the same "
+                "command again to compute it anew."
+            )
+        return record
+
+    def write_results(
+        self,
+        rows: "pd.DataFrame | Iterable[Any]",
+        *,
+        config: Any = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> Results:
+        """Writes `results.json` and `results.csv`.
+
+        In JSON, numbers that are not finite are `null`.
+
+        Args:
+            rows: As for `tables.frame`.
+            config: Configuration to record; defaults to the folder's.
+            extra: Dict of notes, for JSON.
+
+        Returns:
+            results: `Results`.
+
+        Raises:
+            ValueError: If the rows are not valid.
+            OSError: If the files cannot be written.
+        """
+        frame = tables.frame(rows)
+        contents = {
+            "schema": SCHEMA,
+            "experiment": self._experiment,
+            "config": _typed(config or self._config),
+            "versions": versions(),
+            "date": datetime.datetime.now(datetime.UTC).isoformat(
+                timespec="seconds"
+            ),
+            "machine": machine(),
+            "seeds": sorted(set(frame["seed"].tolist())),
+            "rows": frame.to_dict("records"),
+            "notes": dict(extra or {}),
+        }
+        text = frame.to_csv(index=False)
+        write_bytes(self.path / "results.csv", text.encode())
+        plain = json.loads(_dumps(contents), parse_constant=lambda _: None)
+        write_json(self.path / "results.json", plain)
+        return Results(frame, self.path)
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """Reads a JSON file.
+
+    Raises:
+        DamagedError: If it is damaged; the message names the file.
+    """
+    try:
+        return json.loads(pathlib.Path(path).read_text())
+    except ValueError as error:  # no JSON, no UTF-8
+        raise DamagedError(f"'{path}' is damaged: {error}.") from error
+
+
+def write_json(path: str | os.PathLike[str], contents: Any) -> None:
+    """Replaces a JSON file at once: readers see the old one or the new.
+
+    Args:
+        path: File.
+        contents: JSON values; NumPy's numbers and arrays, too.
+
+    Raises:
+        OSError: If the file cannot be written; the old one is still there.
+    """
+    write_bytes(path, f"{_dumps(contents)}\n".encode())
+
+
+def write_bytes(path: str | os.PathLike[str], contents: bytes) -> None:
+    """Replaces a file at once, as `write_json` does."""
+    path = pathlib.Path(path)
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(contents)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if not isinstance(error, OSError):
+            raise
+        raised = OSError(f"Cannot write '{path}': {error.strerror or error}.")
+        raised.errno = error.errno
+        raise raised from error
+
+
+def digest(*arrays: np.ndarray) -> str:
+    """Returns a short text that differs where arrays differ."""
+    hashed = hashlib.sha256()
+    for array in arrays:
+        hashed.update(f"{array.shape}{array.dtype}".encode())
+        hashed.update(np.ascontiguousarray(array).data)
+    return hashed.hexdigest()[:16]
+
+
+def finite(values: Any, name: str) -> np.ndarray:
+    """Returns values as an array.
+
+    Args:
+        values: Values.
+        name: Their name, for the error: plural.
+
+    Raises:
+        FloatingPointError: If some are not finite.
+    """
+    values = np.asarray(values)
+    bad = np.count_nonzero(~np.isfinite(values))
+    if bad:
+        raise FloatingPointError(
+            f"{bad} of {values.size} numbers of its {name} are not finite."
+        )
+    return values
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions of this package, Python and the main libraries."""
+    found = {
+        "tfp_refine": version.__version__,
+        "python": sys.version.split()[0],
+    }
+    for name in _PACKAGES:
+        # Builds of TensorFlow have other names: tf-nightly, tensorflow-cpu.
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            module = sys.modules.get(name)
+            found[name] = (
+                module.__version__
+                if module
+                else importlib.metadata.version(name)
+            )
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """Returns the platform, processors, memory (GiB) and GPUs in use."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    tf = sys.modules.get("tensorflow")
+    return {
+        "platform": platform.platform(),
+        "processors": os.cpu_count(),
+        "memory": round(memory / 2**30, 1),
+        "gpus": [
+            tf.config.experimental.get_device_details(gpu).get("device_name")
+            for gpu in (tf.config.list_physical_devices("GPU") if tf else ())
+        ],
+    }
+
+
+def _lock(path):
+    """Takes a folder for this process; returns the descriptor of the lock."""
+    lock = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        owner = os.read(lock, 20).decode(errors="replace").strip()
+        os.close(lock)
+        if error.errno != errno.EAGAIN:
+            raise
+        raise ValueError(
+            f"'{path}' is in use by another process, pid {owner or 'unknown'}. "
+            "Wait until it ends, or choose another --output_dir."
+        ) from error
+    os.ftruncate(lock, 0)
+    os.write(lock, f"{os.getpid()}\n".encode())
+    return lock
+
+
+def _typed(config):
+    """Returns values and types of a configuration's fields."""
+    types = typing.get_type_hints(type(config))
+    return {
+        name: {
+            "value": value,
+            "type": types[name].__name__
+            if isinstance(types[name], type)
+            else str(types[name]),
+        }
+        for name, value in config.to_json().items()
+    }
+
+
+def _dumps(contents):
+    return json.dumps(contents, indent=2, default=_plain)
+
+
+def _plain(value):
+    """Returns Python's numbers and lists for those of NumPy."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"Not for JSON. Received: {value!r}")

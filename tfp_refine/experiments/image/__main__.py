@@ -1,0 +1,10 @@
+"""Runs the experiment from the command line."""
+
+from tfp_refine.experiments import image
+from tfp_refine.experiments import listing
+from tfp_refine.experiments.harness import program
+
+if __name__ == "__main__":
+    program.main(
+        "image", image.Config, image.run, image.__doc__, listing.listed
+    )

@@ -1,0 +1,183 @@
+"""Runs the comparison of initializers."""
+
+import dataclasses
+import math
+import time
+
+# The function of the toy is known on [-10, 10], and shown beyond.
+_REACH, _END, _NOISE = 10.0, 14.0, math.exp(-2.0)
+# Fields of the toy alone.
+_OF_TOY = ("toy_points", "toy_steps")
+
+
+def run(config):
+    """Runs what is missing, and reports each task.
+
+    Args:
+        config: `Config`.
+
+    Returns:
+        results: Dict from the name of a task to `bench.Results`.
+
+    Raises:
+        ValueError: If fields do not fit the data, or each other.
+    """
+    from tfp_refine.experiments import tasks
+    from tfp_refine.experiments.initialization import tables
+
+    if config.output_dir is None:
+        config = dataclasses.replace(
+            config, output_dir=f"results/initialization/{config.dataset}"
+        )
+    make = {"curves": _curves, "toy": _toy}
+    benches = {task: make[task](config) for task in config.tasks}
+    sections = {"curves": tables.curves}
+    if "toy" in benches:
+        sections["toy"] = lambda found: tables.toy(found, benches["toy"].data)
+    return tasks.run("initialization", config, benches, sections)
+
+
+def _curves(config):
+    from tfp_refine.experiments import bench
+    from tfp_refine.experiments import tasks
+    from tfp_refine.experiments.measures import fits
+    from tfp_refine.experiments.measures import predictions
+
+    return bench.Bench(
+        "initialization",
+        tasks.configure(config, "curves", _OF_TOY, test_curve=True),
+        (
+            predictions.TEST,
+            predictions.UNSEEN,
+            fits.COSTS,
+            _measure("start", start),
+        ),
+        fits.observe,
+    )
+
+
+def _toy(config):
+    from tfp_refine.experiments import bench
+    from tfp_refine.experiments import tasks
+    from tfp_refine.experiments.data import functions
+    from tfp_refine.experiments.measures import bands
+    from tfp_refine.experiments.measures import fits
+    from tfp_refine.experiments.measures import predictions
+
+    def load(config, number=0):
+        return functions.load(
+            function,
+            config.toy_points,
+            [config.seed, 3, number],
+            reach=_REACH,
+            noise=_NOISE,
+            end=_END,
+        )
+
+    changes = {
+        **tasks.OF_FUNCTIONS,
+        "dataset": "toy",
+        "hidden": (20, 20, 20),
+        "activation": "tanh",
+        "train_steps": config.toy_steps,
+        "batch_size": min(config.batch_size or 64, config.toy_points),
+        "seeds": 1,
+        "test_curve": False,
+    }
+    return bench.Bench(
+        "initialization",
+        tasks.configure(config, "toy", (), **changes),
+        (
+            predictions.TEST,
+            fits.COSTS,
+            bands.BANDS,
+            _measure("before", bands_before),
+        ),
+        load_data=load,
+    )
+
+
+def function(x):
+    """Computes the function of Rossi et al., 2019."""
+    import numpy as np
+
+    return np.sin(x) + np.sin(x / 2) + np.sin(x / 3) - np.sin(x / 4)
+
+
+def start(subject):
+    """Measures a network before its training.
+
+    Args:
+        subject: `bench.Subject`.
+
+    Returns:
+        metrics: Dict of the `"initialization_seconds"` and of test metrics by
+            `curve/0/METRIC`.
+        details: Empty dict.
+    """
+    from tfp_refine.experiments.measures import fits
+
+    model, seconds = _initialized(subject)
+    found = fits.observe(subject.fit, model, {"step": 0})
+    return {
+        "initialization_seconds": seconds,
+        **{
+            f"curve/0/{name.removeprefix('test_')}": value
+            for name, value in found.items()
+            if name.startswith("test_")
+        },
+    }, {}
+
+
+def bands_before(subject):
+    """Measures predictions of the toy's function before training.
+
+    Args:
+        subject: `bench.Subject`.
+
+    Returns:
+        metrics: Dict of the `"rmse_before"`.
+        details: Dict of the `"bands_before"`.
+    """
+    from tfp_refine import posteriors
+    from tfp_refine.experiments.measures import bands
+
+    model, _ = _initialized(subject)
+    draws = posteriors.predict(
+        model,
+        subject.data.grid_inputs,
+        subject.config.num_samples if subject.fit.network.is_random else 1,
+        seed=subject.fit.seed("predictions"),
+    )
+    band, rmse = bands.predict(draws, subject.data)
+    return {"rmse_before": rmse}, {
+        "bands_before": {name: v.tolist() for name, v in band.items()}
+    }
+
+
+def _initialized(subject):
+    """Returns the network as its training starts, and seconds."""
+    from tfp_refine.experiments.systems import networks
+
+    fit = subject.fit
+    seed = fit.seed("weights")
+    model = networks.build(fit.network, fit.config, fit.data, seed)
+    networks.compile_network(
+        model, fit.config, fit.data, fit.config.train_steps
+    )
+    begin = time.monotonic()
+    networks.initialize(fit.network, fit.config, model, fit.data, seed)
+    return model, time.monotonic() - begin
+
+
+def _measure(name, compute):
+    """Returns a measure of networks, not of what starts from them."""
+    from tfp_refine.experiments import bench
+    from tfp_refine.experiments.systems import registry
+
+    return bench.Measure(
+        name,
+        compute,
+        ("num_samples",),
+        lambda subject: registry.is_network(subject.expression),
+    )

@@ -1,0 +1,10 @@
+"""Runs the experiment from the command line."""
+
+from tfp_refine.experiments import laplace
+from tfp_refine.experiments import listing
+from tfp_refine.experiments.harness import program
+
+if __name__ == "__main__":
+    program.main(
+        "laplace", laplace.Config, laplace.run, laplace.__doc__, listing.listed
+    )

@@ -1,0 +1,113 @@
+"""Distances of posteriors to the samples of NUTS."""
+
+import numpy as np
+
+from tfp_refine import metrics
+from tfp_refine.experiments import bench
+from tfp_refine.experiments.harness import folder
+from tfp_refine.experiments.systems import registry
+
+_LAPLACES = ("laplace", "laplace_all")
+
+
+def distance(subject):
+    """Measures the distance to half of the samples of NUTS.
+
+    Args:
+        subject: `bench.Subject`.
+
+    Returns:
+        metrics: Dict with the squared distance `"mmd"`; that of NUTS itself is
+            between its halves.
+        details: Empty dict.
+
+    Raises:
+        bench.UnavailableError: If NUTS failed.
+    """
+    reference = reference_of(subject)
+    of = subject.repetition
+    try:
+        sampled = of.fitted(reference)[0].posterior
+    except (OSError, folder.DamagedError):
+        raise
+    except Exception as error:  # of any kind
+        raise bench.UnavailableError(str(error)) from error
+    half, other = halves(sampled.samples)
+    if subject.expression == reference:
+        samples = other
+    elif registry.is_network(subject.expression):
+        laplace = of.fitted(reference.argument)[0].posterior
+        samples = laplace.loc[np.newaxis]
+    else:
+        samples = subject.fitted.posterior.sample(
+            len(half), seed=subject.fit.seed("measures")
+        )
+    return {"mmd": metrics.mmd(half, samples)}, {}
+
+
+def halves(samples):
+    """Splits samples: each second chain, or each second sample.
+
+    Args:
+        samples: Weights, `[T, chains, P]`.
+
+    Returns:
+        first: Weights, float64, `[S, P]`.
+        second: Likewise.
+    """
+    samples = np.asarray(samples, np.float64)
+    axis = 1 if samples.shape[1] > 1 else 0
+    first, second = (
+        np.take(samples, range(begin, samples.shape[axis], 2), axis)
+        for begin in range(2)
+    )
+    size = samples.shape[-1]
+    return first.reshape(-1, size), second.reshape(-1, size)
+
+
+def reference_of(subject):
+    """Finds the NUTS among the systems that a system is compared with.
+
+    It samples the weights of the same layers of the same network: from the same
+    Laplace approximation if there is such a one, whose prior it then has.
+
+    Args:
+        subject: `bench.Subject`.
+
+    Returns:
+        reference: `registry.Expression`, or `None` if there is none.
+    """
+    own = subject.expression
+    known = [
+        expression
+        for expression in subject.bench.expressions().values()
+        if expression.name == "nuts"
+    ]
+    if registry.is_network(own):
+        found = [nuts for nuts in known if nuts.argument.argument == own]
+        return found[0] if found else None
+    if own.name not in (*_LAPLACES, "flows", "nuts"):
+        return None
+    base = own if own.name in _LAPLACES else own.argument
+    found = [
+        nuts
+        for nuts in known
+        if (nuts.argument.name, nuts.argument.argument)
+        == (base.name, base.argument)
+    ]
+    # Stable: the first of those that are as good.
+    found.sort(key=lambda nuts: nuts.argument != base)
+    return found[0] if found else None
+
+
+def _key(subject):
+    """Returns what the reference is called: its options are in it."""
+    return subject.repetition.path(reference_of(subject)).split("/")[-1]
+
+
+DISTANCES = bench.Measure(
+    "distances",
+    distance,
+    applies=lambda subject: reference_of(subject) is not None,
+    key=_key,
+)

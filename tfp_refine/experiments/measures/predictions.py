@@ -1,0 +1,192 @@
+"""Metrics of predictions: on test data, on unseen and on shifted inputs."""
+
+import numpy as np
+
+from tfp_refine import losses
+from tfp_refine import metrics
+from tfp_refine.experiments import bench
+
+NUM_BINS = 15
+_SHIFT_METRICS = ("nll", "accuracy", "ece", "entropy")
+
+
+def on_test_data(subject):
+    """Measures predictions of test data.
+
+    Args:
+        subject: `bench.Subject`.
+
+    Returns:
+        metrics: Dict of floats; likelihoods in nats, a regression's metrics in
+            the original units of its targets.
+        details: Dict with the `"calibration"` bins and `"entropies"` of a
+            classifier.
+    """
+    draws, data = subject.draws(), subject.data
+    if data.is_regression:
+        return of_regression(draws, data), {}
+    labels = data.test[1]
+    found = of_classes(draws, labels)
+    found["aurc"] = metrics.area_under_risk_coverage(
+        labels, draws, from_logits=True
+    )
+    few = subject.config.num_members  # one draw of each member
+    if len(draws) > few:
+        found["nll_few_draws"] = metrics.negative_log_likelihood(
+            labels, draws[:few], from_logits=True
+        )
+    return found, {
+        "calibration": _calibration(draws, labels),
+        "entropies": {"test": _entropies(draws)},
+    }
+
+
+def of_regression(draws, data):
+    """Computes the metrics of a regression.
+
+    Args:
+        draws: Means and raw scales of standardized targets, `[S, N, 2]`.
+        data: `dataset.Dataset`.
+
+    Returns:
+        metrics: Dict of floats.
+    """
+    y, scaler = data.test[1], data.scaler
+    loc, scale = (
+        np.asarray(v)
+        for v in losses.HeteroscedasticGaussianNLL().loc_and_scale(draws)
+    )
+    gaussian = (y, loc, scale)
+    unit, in_units = float(scaler.scale[0]), scaler.inverse_log_likelihood
+    variance = metrics.predictive_variance(loc, scale)
+    return {
+        "nll": -in_units(-metrics.gaussian_negative_log_likelihood(*gaussian)),
+        "moment_matched_nll": -in_units(
+            -metrics.moment_matched_negative_log_likelihood(*gaussian)
+        ),
+        "rmse": unit * metrics.root_mean_squared_error(y, loc),
+        "crps": unit * metrics.crps(*gaussian),
+        "coverage": metrics.interval_coverage(*gaussian, level=0.95),
+        "calibration_error": metrics.regression_calibration_error(*gaussian),
+        "epistemic": unit * float(np.sqrt(np.mean(variance.epistemic))),
+        "aleatoric": unit * float(np.sqrt(np.mean(variance.aleatoric))),
+    }
+
+
+def of_classes(draws, labels):
+    """Computes the metrics of a classifier.
+
+    Args:
+        draws: Logits, `[S, N, C]`.
+        labels: Class numbers, `[N]`.
+
+    Returns:
+        metrics: Dict of floats: `nll` (nats), `accuracy`, `ece`, `brier`, and
+            means of `entropy` and `mutual_information` (nats).
+    """
+    logits = {"from_logits": True}
+    return {
+        "nll": metrics.negative_log_likelihood(labels, draws, **logits),
+        "accuracy": metrics.accuracy(labels, draws, **logits),
+        "ece": metrics.expected_calibration_error(
+            labels, draws, num_bins=NUM_BINS, **logits
+        ),
+        "brier": metrics.brier_score(labels, draws, **logits),
+        "entropy": float(np.mean(metrics.predictive_entropy(draws, **logits))),
+        "mutual_information": float(
+            np.mean(metrics.mutual_information(draws, **logits))
+        ),
+    }
+
+
+def on_unseen_inputs(subject):
+    """Measures how well unseen inputs are told from test inputs.
+
+    Args:
+        subject: `bench.Subject`.
+
+    Returns:
+        metrics: Dict of floats by `unseen/NAME/METRIC`: `auroc` and `fpr95` of
+            the confidence, `auroc_entropy` and `fpr95_entropy` of the
+            predictive entropy, and the mean `entropy` (nats).
+        details: Dict with the `"unseen_entropies"`.
+    """
+    draws, found, entropies = subject.draws(), {}, {}
+    for name, x in subject.data.unseen.items():
+        other = subject.draws(x)
+        for suffix, score in (
+            ("", metrics.confidence),
+            ("_entropy", lambda *a, **k: -metrics.predictive_entropy(*a, **k)),
+        ):
+            inside, outside = (
+                score(either, from_logits=True) for either in (draws, other)
+            )
+            found[f"unseen/{name}/auroc{suffix}"] = metrics.auroc(
+                inside, outside
+            )
+            found[f"unseen/{name}/fpr95{suffix}"] = metrics.fpr_at_95_tpr(
+                inside, outside
+            )
+        entropies[name] = _entropies(other)
+        found[f"unseen/{name}/entropy"] = float(np.mean(entropies[name]))
+    return found, {"unseen_entropies": entropies}
+
+
+def on_shifted_inputs(subject):
+    """Measures predictions of test images that are changed more and more.
+
+    Args:
+        subject: `bench.Subject`.
+
+    Returns:
+        metrics: Dict of floats by `shift/NAME/STRENGTH/METRIC`.
+        details: Empty dict.
+    """
+    found, labels = {}, subject.data.test[1]
+    for name, strength, images in subject.data.shifted():
+        values = of_classes(subject.draws(images), labels[: len(images)])
+        for metric in _SHIFT_METRICS:
+            found[f"shift/{name}/{strength:g}/{metric}"] = values[metric]
+    return found, {}
+
+
+TEST = bench.Measure("test", on_test_data, ("num_samples", "num_members"))
+UNSEEN = bench.Measure(
+    "unseen",
+    on_unseen_inputs,
+    ("num_samples", "unseen", "classes", "seed"),
+    lambda subject: bool(subject.data.unseen),
+)
+SHIFTS = bench.Measure(
+    "shifts",
+    on_shifted_inputs,
+    (
+        "num_samples",
+        "rotations",
+        "flipped_pixels",
+        "corruptions",
+        "shift_examples",
+        "seed",
+    ),
+    lambda subject: bool(
+        subject.config.rotations
+        or subject.config.flipped_pixels
+        or subject.config.corruptions
+    ),
+)
+
+
+def _calibration(draws, labels):
+    """Returns the bins of a reliability diagram; `None` where one is empty."""
+    bins = metrics.calibration_bins(
+        labels, draws, num_bins=NUM_BINS, from_logits=True
+    )
+    return {
+        name: [None if np.isnan(v) else float(v) for v in values]
+        for name, values in bins._asdict().items()
+    }
+
+
+def _entropies(draws):
+    """Returns the predictive entropy of each input, nats, as a list."""
+    return metrics.predictive_entropy(draws, from_logits=True).tolist()

@@ -1,0 +1,178 @@
+"""Trained classifiers without the hidden units that they use least."""
+
+import keras
+import numpy as np
+
+from tfp_refine import layers
+from tfp_refine import metrics
+from tfp_refine.experiments import bench
+from tfp_refine.experiments.systems import registry
+
+# Points of a scatter plot, and points of a curve.
+_MAX_POINTS, _CURVE_POINTS = 4000, 20
+
+
+def prune(subject):
+    """Removes hidden units of a trained model, those it uses least first.
+
+    Args:
+        subject: `bench.Subject`.
+
+    Returns:
+        metrics: Dict with the number of units that are `"pruned"`.
+        details: Dict with `"pruning"`, what `analyze` returns.
+    """
+    found = analyze(
+        subject.fitted.model,
+        lambda model: subject.fitted.draws(subject.data.test[0]),
+        subject.data.test[1],
+    )
+    return {"pruned_units": float(sum(found["pruned"].values()))}, {
+        "pruning": found
+    }
+
+
+def applies(subject):
+    """Tells whether units can be removed from the model of a system."""
+    if not (
+        subject.config.pruning
+        and registry.is_network(subject.expression)
+        and subject.fit.network.family == "vi"
+    ):
+        return False
+    model = subject.fitted.model
+    hidden = _hidden_layers(model)
+    if not hidden or any(
+        isinstance(layer, keras.layers.Add) for layer in model.layers
+    ):
+        return False
+    try:
+        for layer in hidden:
+            for weight in layer.variational_weights:
+                weight.check_free_scales()
+    except ValueError:
+        return False
+    return True
+
+
+def analyze(model, predict, labels):
+    """Describes the posterior of each layer, and removes unit after unit.
+
+    Hidden units of all layers with a posterior are removed together, the ones
+    of the lowest signal-to-noise ratio first. The model is left as it was.
+
+    Args:
+        model: `keras.Model` with variational layers, ReLU in between.
+        predict: Function of the model that returns logits of the test images,
+            `[S, N, C]`.
+        labels: Class numbers, `[N]`.
+
+    Returns:
+        pruning: Dict that JSON can hold: `"layers"`, what
+            `plotting.posterior_scatter` shows; `"prior_variances"`; `"curve"`,
+            what `plotting.pruning_curve` shows; `"units"`, each layer's KL
+            divergences and signal-to-noise ratios; `"pruned"`, the number of
+            units that it does not use; and, with a log-uniform prior,
+            `"noise_ratios"`, the part of the weights that could be dropped.
+    """
+    variational = _variational_layers(model.layers)
+    hidden = _hidden_layers(model)
+    return {
+        "layers": {layer.name: _describe(layer) for layer in variational},
+        "prior_variances": {
+            layer.name: _prior_variance(layer) for layer in variational
+        },
+        "curve": _curve(model, hidden, predict, labels),
+        "noise_ratios": _noise_ratios(model),
+        "pruned": {
+            layer.name: int(layer.pruned_units().sum()) for layer in hidden
+        },
+        "units": {
+            layer.name: {
+                "kl": layer.unit_kl().tolist(),
+                "signal_to_noise": layer.unit_signal_to_noise().tolist(),
+            }
+            for layer in hidden
+        },
+    }
+
+
+def _hidden_layers(model):
+    """Returns the variational layers before the outputs."""
+    return _variational_layers(model.layers[:-1])
+
+
+def _variational_layers(candidates):
+    return [
+        layer
+        for layer in candidates
+        if isinstance(layer, layers.VariationalLayer)
+    ]
+
+
+def _describe(layer):
+    """Returns means and scales, a random part of them if they are many."""
+    points = {}
+    for weight in layer.variational_weights:
+        prefix = "" if weight.name == "kernel" else "bias_"
+        size = int(np.prod(weight.loc.shape))
+        shown = np.random.default_rng(0).choice(
+            size, min(size, _MAX_POINTS), replace=False
+        )
+        for part in ("loc", "scale"):
+            values = np.ravel(np.asarray(getattr(weight, part)))[shown]
+            points[f"{prefix}{part}"] = values.tolist()
+    for part in ("loc", "scale", "bias_loc", "bias_scale"):
+        points.setdefault(part, [])
+    return points
+
+
+def _noise_ratios(model):
+    """Returns the part of the weights that is noise, where the prior tells."""
+    return {
+        f"{layer.name}/{weight.name}": float(
+            np.mean(weight.regularizer.pruned(weight.loc, weight.scale))
+        )
+        for layer in model.layers
+        for weight in getattr(layer, "variational_weights", ())
+        if hasattr(weight.regularizer, "pruned")
+    }
+
+
+def _prior_variance(layer):
+    """Returns the variance of the kernel's prior, given its mean, or `None`."""
+    kernel = layer.variational_weights[0]
+    scale = getattr(kernel.regularizer, "prior_scale", None)
+    return None if scale is None else float(scale) ** 2
+
+
+def _curve(model, hidden, predict, labels):
+    """Computes the test likelihood with fewer and fewer units."""
+    ratios = np.concatenate([layer.unit_signal_to_noise() for layer in hidden])
+    rank = np.argsort(np.argsort(ratios))
+    sizes = np.cumsum([len(layer.unit_signal_to_noise()) for layer in hidden])
+    pruned = int(sum(layer.pruned_units().sum() for layer in hidden))
+    removed = np.unique(
+        [
+            pruned,
+            *np.linspace(0, len(ratios) - 1, _CURVE_POINTS).astype(int),
+        ]
+    )
+    before = model.get_weights()
+    nll = []
+    try:
+        for count in removed:
+            for layer, mask in zip(
+                hidden, np.split(rank < count, sizes[:-1]), strict=True
+            ):
+                layer.remove_units(mask)
+            draws = predict(model)
+            nll.append(
+                metrics.negative_log_likelihood(labels, draws, from_logits=True)
+            )
+    finally:
+        model.set_weights(before)
+    return {"removed": removed.tolist(), "nll": nll, "pruned": pruned}
+
+
+PRUNING = bench.Measure("pruning", prune, ("num_samples",), applies)

@@ -1,0 +1,1 @@
+"""The systems that experiments fit, each defined once."""

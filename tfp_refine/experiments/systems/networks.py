@@ -1,0 +1,524 @@
+"""The networks that systems train."""
+
+import dataclasses
+import functools
+import re
+import zipfile
+
+import keras
+import numpy as np
+
+from tfp_refine import functional
+from tfp_refine import initializers
+from tfp_refine import layers
+from tfp_refine import losses
+from tfp_refine import models
+from tfp_refine import regularizers
+from tfp_refine.functional import likelihoods
+from tfp_refine.initializers import iblm
+
+_CONV = {
+    "flipout": layers.Conv2DFlipout,
+    "local_reparameterization": layers.Conv2DLocalReparameterization,
+    "reparameterization": layers.Conv2DReparameterization,
+}
+_DENSE = {
+    "flipout": layers.DenseFlipout,
+    "local_reparameterization": layers.DenseLocalReparameterization,
+    "reparameterization": layers.DenseReparameterization,
+}
+# LeNet-5 as Louizos and Welling have it: for MNIST, and for CIFAR-10.
+_LENETS = {"lenet5_caffe": (20, 50, 500), "lenet5_wide": (192, 192, 1000)}
+_NAMES = r"mlp|gru|lenet5|lenet5_caffe|lenet5_wide|resnet\d+|.+\.keras"
+_INITIALIZERS = {
+    "heuristic": initializers.Heuristic,
+    "iblm": initializers.IBLM,
+    "iblm_paper": iblm.PaperIBLM,
+    "lsuv": initializers.LSUV,
+    "orthogonal": initializers.Orthogonal,
+    "uninformative": initializers.Uninformative,
+    "xavier_normal": initializers.XavierNormal,
+}
+# Random streams, below the seed.
+_WEIGHTS, _DROPPED, _INITIALIZATION = range(30, 33)
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """A network, as the modifiers of a system describe it.
+
+    Attributes:
+        family: "map", a network of point estimates; "vi", with variational
+            layers; "ffg" or "mnf", with multiplicative layers.
+        prior: Name of the prior, for variational and multiplicative layers.
+        posterior: Name of the posterior family of variational layers.
+        initializer: Name of what initializes the posteriors, or `None`.
+        estimator: How dense variational layers draw their outputs, or `None`
+            for the configured one.
+        kl_scale: Factor on the configured one.
+        dropout: "mc_dropout" or "concrete_dropout" in a network of point
+            estimates, or `None`.
+    """
+
+    family: str
+    prior: str = "gaussian"
+    posterior: str = "mean_field"
+    initializer: str | None = None
+    estimator: str | None = None
+    kl_scale: float = 1.0
+    dropout: str | None = None
+
+    @property
+    def is_random(self):
+        """Whether predictions are draws."""
+        return self.family != "map" or self.dropout is not None
+
+
+def check_model(config, kind):
+    """Checks that a kind of data can have the configured model.
+
+    Raises:
+        ValueError: If not.
+    """
+    name = config.model
+    if not re.fullmatch(_NAMES, name):
+        raise ValueError(f"--model: there is no such model. Received: {name}")
+    allowed = {
+        "regression": r"mlp",
+        "table": r"mlp|.+\.keras",
+        "texts": r"gru|.+\.keras",
+    }.get(kind, ".*")
+    if not re.fullmatch(allowed, name):
+        raise ValueError(
+            f"--model={name} is not for --kind={kind}. "
+            f"Received: --dataset={config.dataset}"
+        )
+    if name == "gru" and len(config.hidden) != 1:
+        raise ValueError(
+            "--model=gru needs one number of --hidden units. "
+            f"Received: --hidden={config.hidden}"
+        )
+    if config.activation != "relu" and not re.match("mlp|lenet5", name):
+        raise ValueError(
+            "--activation is for --model=mlp and lenet5. "
+            f"Received: --activation={config.activation}, --model={name}"
+        )
+    is_resnet = name.startswith("resnet")
+    if not is_resnet and (config.batch_norm or config.variational == "hybrid"):
+        raise ValueError(
+            "--batch_norm and --variational=hybrid are for ResNets. "
+            f"Received: --model={name}"
+        )
+    if config.scaling != "standardized" and not is_file(config):
+        raise ValueError(
+            "--scaling is for a trained --model, FILE.keras. "
+            f"Received: --scaling={config.scaling}, --model={name}"
+        )
+
+
+def why_not(network, config):
+    """Returns why the configured model cannot be such a network, or `None`."""
+    is_plain = network == Network("map")
+    if not is_plain and (config.model == "gru" or is_file(config)):
+        return (
+            f"--model={config.model} is a network of point estimates, without "
+            "dropout."
+        )
+    if network.family in ("ffg", "mnf") and config.model.startswith("resnet"):
+        return (
+            f"--model={config.model} has no multiplicative layers; lenet5 and "
+            "mlp have."
+        )
+    return None
+
+
+def is_file(config):
+    """Tells whether the model is the file of a trained one."""
+    return config.model.endswith(".keras")
+
+
+def build(network, config, data, seed, penalized=True):
+    """Builds a network, initialized and not compiled.
+
+    Args:
+        network: `Network`.
+        config: `fields.Bench`, filled.
+        data: `dataset.Dataset`.
+        seed: Integer.
+        penalized: Whether dense and convolutional layers of point estimates
+            have the penalty that is their prior.
+
+    Returns:
+        model: `keras.Model`: of logits, or of means and raw scales `[B, 2]`.
+
+    Raises:
+        ValueError: If the model cannot be such a network.
+    """
+    reason = why_not(network, config)
+    if reason is not None:
+        raise ValueError(reason)
+    weights_seed = functional.seeds.key(seed, _WEIGHTS)
+    if is_file(config):
+        return load(config, data)
+    if config.model == "gru":
+        return _gru(config, data, weights_seed)
+    arguments = (
+        _point_arguments(network, config, data, penalized)
+        if network.family == "map"
+        else _random_arguments(network, config, data)
+    )
+    model = _zoo(network, config, data, weights_seed, arguments)
+    if network.dropout is not None:
+        model = models.to_mc_dropout(
+            model,
+            config.dropout,
+            num_train_examples=len(data.train[0]),
+            prior_scale=prior_scale(config),
+            learn_rate=network.dropout == "concrete_dropout",
+            seed=functional.seeds.key(seed, _DROPPED),
+        )
+    return model
+
+
+def initialize(network, config, model, data, seed):
+    """Initializes the posteriors of a compiled model, if the network says so.
+
+    Args:
+        network: `Network`.
+        config: `fields.Bench`.
+        model: What `build` returned, compiled.
+        data: `dataset.Dataset`.
+        seed: Integer.
+    """
+    if network.initializer is None:
+        return
+    make = _INITIALIZERS[network.initializer]
+    make(
+        seed=functional.seeds.key(seed, _INITIALIZATION),
+        verbose=config.verbose,
+    )(model, *data.train)
+
+
+def compile_network(model, config, data, steps):
+    """Compiles a network for a training of so many steps."""
+    optimizer = keras.optimizers.Adam(learning_rate(config, data, steps))
+    if data.is_regression:
+        model.compile(
+            optimizer=optimizer,
+            loss=losses.HeteroscedasticGaussianNLL(),
+            jit_compile=False,
+        )
+        return
+    model.compile(
+        optimizer=optimizer,
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=[
+            keras.metrics.SparseCategoricalCrossentropy(
+                name="nll", from_logits=True
+            ),
+            keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
+        ],
+        jit_compile=False,
+    )
+
+
+def learning_rate(config, data, steps):
+    """Returns Adam's learning rate, a float or a schedule."""
+    rate, name = config.learning_rate, config.learning_rate_schedule
+    if name == "constant":
+        return rate
+    if name == "cosine":
+        return keras.optimizers.schedules.CosineDecay(rate, steps)
+    if name == "linear":
+        return keras.optimizers.schedules.PolynomialDecay(
+            rate, steps, end_learning_rate=0.0
+        )
+    per_epoch = max(1, len(data.train[0]) // config.batch_size)
+    return keras.optimizers.schedules.PiecewiseConstantDecay(
+        [(epoch + 1) * per_epoch - 1 for epoch in (80, 120, 160, 180)],
+        [rate * factor for factor in (1.0, 1e-1, 1e-2, 1e-3, 5e-4)],
+    )
+
+
+def load(config, data):
+    """Loads a trained model.
+
+    Args:
+        config: `fields.Bench`, whose model is a file.
+        data: `dataset.Dataset`.
+
+    Returns:
+        model: `keras.Model`.
+
+    Raises:
+        ValueError: If the file cannot be read, or the model does not fit.
+    """
+    try:
+        model = keras.models.load_model(config.model, compile=False)
+    except (
+        OSError,
+        KeyError,
+        TypeError,
+        ValueError,
+        zipfile.BadZipFile,
+    ) as error:
+        raise ValueError(
+            "--model must be the file of a Keras model. "
+            f"Received: {config.model} ({error})"
+        ) from error
+    x = functional.data.inputs(data.train[0][:2])
+    try:
+        view = functional.LastLayerView(model)
+        functional.data.check_fits(model, x)
+        view.check_inputs(x)
+    except ValueError as error:
+        raise ValueError(f"--model={config.model}: {error}") from error
+    num_classes = max(2, view.num_outputs)
+    if num_classes != data.num_classes:
+        raise ValueError(
+            f"--model must have an output for each of {data.num_classes} "
+            f"classes. Received: {config.model}, for {num_classes}"
+        )
+    return model
+
+
+def link(model, data):
+    """Returns what a trained classifier returns, `functional.objective.Link`.
+
+    Args:
+        model: What `load` returned.
+        data: `dataset.Dataset`.
+    """
+    view = functional.LastLayerView(model)
+    likelihood = likelihoods.of_kind("classification", view.num_outputs)
+    activation = view.find_activation(
+        functional.data.inputs(data.train[0][:8]), likelihood.activations
+    )
+    function = "softmax" if view.num_outputs > 1 else "sigmoid"
+    return functional.objective.Link(function, activation == "linear")
+
+
+def prior_scale(config):
+    """Returns the standard deviation of priors, a float or a rule's name."""
+    return _number_or_rule(config.prior_scale)
+
+
+def _number_or_rule(text):
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def penalty(config, num_examples):
+    """Returns the L2 penalty that a Gaussian prior is, in a mean loss.
+
+    Raises:
+        ValueError: If the prior's scale is a rule.
+    """
+    scale = prior_scale(config)
+    if isinstance(scale, str) or not 0.0 < scale < float("inf"):
+        raise ValueError(
+            "A network of point estimates needs a --prior_scale that is a "
+            f"positive number. Received: --prior_scale={scale}"
+        )
+    return keras.regularizers.L2(0.5 / (num_examples * scale**2))
+
+
+# The arguments of a model's layers.
+
+
+def _point_arguments(network, config, data, penalized):
+    # Rates of dropout come with a penalty of their own.
+    if network.dropout is not None or not penalized:
+        regularizer = None
+    else:
+        regularizer = penalty(config, len(data.train[0]))
+    return {
+        "conv_layer": keras.layers.Conv2D,
+        "dense_layer": keras.layers.Dense,
+        "kernel_regularizer": regularizer,
+        "bias_regularizer": regularizer,
+    }
+
+
+def _random_arguments(network, config, data):
+    prior = regularizer(network.prior, config)
+    arguments = {
+        "kernel_regularizer": prior,
+        "bias_regularizer": prior,
+        "num_train_examples": len(data.train[0]),
+        "kl_scale": config.kl_scale * network.kl_scale,
+    }
+    if network.family in ("ffg", "mnf"):
+        flows = {"flow_length": 0}
+        if network.family == "mnf":
+            flows = {
+                "flow_length": config.mnf_flow_length,
+                "flow_units": config.mnf_flow_units,
+            }
+        flows |= {
+            "auxiliary_flow_length": config.mnf_auxiliary_length,
+            "auxiliary_flow_units": config.mnf_auxiliary_units,
+            "log_var_init": config.log_var_init,
+            "max_std": config.max_std,
+            "inference_estimator": config.inference_estimator,
+        }
+        return arguments | {
+            "conv_layer": functools.partial(layers.Conv2DMNF, **flows),
+            "dense_layer": functools.partial(layers.DenseMNF, **flows),
+        }
+    kernel, bias = _posteriors(network.posterior, config)
+    estimator = network.estimator
+    return arguments | {
+        "conv_layer": _CONV[estimator or config.conv_estimator],
+        "dense_layer": _DENSE[estimator or config.dense_estimator],
+        "kernel_posterior": kernel,
+        "bias_posterior": bias,
+    }
+
+
+def regularizer(name, config):
+    """Returns the KL regularizer of a prior; reads the fields of that alone."""
+
+    def gamma():
+        return config.precision_shape, config.precision_rate
+
+    def collapsed_mean():
+        learn = config.learn_alpha_reg
+        return regularizers.CollapsedMeanKL(
+            config.alpha_reg,
+            _number_or_rule(config.cm_prior_scale),
+            learn=None if learn == "no" else learn,
+            shared=learn != "no",
+        )
+
+    make = {
+        "gaussian": lambda: regularizers.GaussianKL(prior_scale(config)),
+        "eb": lambda: regularizers.EmpiricalBayesKL(
+            initial_prior_scale=prior_scale(config),
+            learn_mean=config.learn_prior_mean,
+        ),
+        "cm": collapsed_mean,
+        "cv": lambda: regularizers.CollapsedVarianceKL(*gamma()),
+        "cmv": lambda: regularizers.CollapsedMeanVarianceKL(
+            *gamma(), delta=config.alpha_reg
+        ),
+        "fflu": regularizers.LogUniformKL,
+        "scale_mixture": regularizers.ScaleMixtureKL,
+    }[name]
+    return make()
+
+
+def _posteriors(name, config):
+    """Returns the posterior families of kernels and of biases."""
+    scale = config.initial_scale
+    if name == "fv":
+        fixed = layers.FixedVariancePosterior(scale)
+        return fixed, fixed
+    mean_field = layers.MeanFieldPosterior(scale)
+    if name == "mean_field":
+        return mean_field, mean_field
+    make = {
+        "k_tied": layers.KTiedPosterior,
+        "low_rank": layers.LowRankPosterior,
+    }
+    return make[name](config.posterior_rank, scale), mean_field
+
+
+# The models.
+
+
+def _zoo(network, config, data, seed, arguments):
+    shape, outputs = data.train[0].shape[1:], data.num_classes
+    arguments = arguments | {"seed": seed}
+    name = config.model
+    if name == "mlp":
+        arguments["layer"] = arguments.pop("dense_layer")
+        del arguments["conv_layer"]
+        if not data.is_regression:
+            noise = {"outputs": outputs}
+        elif config.likelihood == "homoscedastic":
+            noise = {"noise_scale": config.noise_scale}
+        else:
+            noise = {"outputs": 2}  # a mean and a raw scale
+        model = models.MLP(
+            shape,
+            hidden=config.hidden,
+            activation=config.activation,
+            **noise,
+            **arguments,
+        )
+        if "noise_scale" in noise:
+            model.get_layer("noise").trainable = config.learn_noise
+        return model
+    if name.startswith("resnet"):
+        return _resnet(network, config, data, arguments)
+    if name in _LENETS:
+        arguments |= {"widths": _LENETS[name], "padding": "valid"}
+    return models.LeNet5(
+        shape, outputs, activation=config.activation, **arguments
+    )
+
+
+def _resnet(network, config, data, arguments):
+    is_map = network.family == "map"
+    if is_map:
+        arguments = {
+            "seed": arguments["seed"],
+            "num_train_examples": len(data.train[0]),
+        }
+    # The biases of a ResNet are point estimates.
+    arguments.pop("bias_posterior", None)
+    return models.ResNet(
+        data.train[0].shape[1:],
+        data.num_classes,
+        depth=int(config.model.removeprefix("resnet")),
+        variational="none" if is_map else config.variational,
+        batch_norm=config.batch_norm,
+        **arguments,
+    )
+
+
+def _gru(config, data, seed):
+    """Builds a recurrent network of words, or of the rows of images."""
+    x = data.train[0]
+    regularizer = penalty(config, len(x))
+    seeds = [functional.seeds.key(seed, number) for number in range(3)]
+
+    def initializer(number, name="glorot_uniform"):
+        return keras.initializers.get(
+            {"class_name": name, "config": {"seed": seeds[number]}}
+        )
+
+    if np.issubdtype(x.dtype, np.integer):
+        inputs = keras.Input(x.shape[1:], dtype="int32", name="inputs")
+        sequence = keras.layers.Embedding(
+            config.vocabulary,
+            config.embedding,
+            embeddings_initializer=initializer(0, "random_uniform"),
+            embeddings_regularizer=regularizer,
+            mask_zero=True,
+            name="embedding",
+        )(inputs)
+    else:
+        inputs = keras.Input(x.shape[1:], name="inputs")
+        sequence = keras.layers.Reshape((x.shape[1], -1), name="rows")(inputs)
+    dense = functools.partial(
+        keras.layers.Dense,
+        kernel_initializer=initializer(2),
+        kernel_regularizer=regularizer,
+        bias_regularizer=regularizer,
+    )
+    features = keras.layers.GRU(
+        config.hidden[0],
+        kernel_initializer=initializer(1),
+        recurrent_initializer=initializer(1, "orthogonal"),
+        kernel_regularizer=regularizer,
+        recurrent_regularizer=regularizer,
+        bias_regularizer=regularizer,
+        name="gru",
+    )(sequence)
+    return keras.Model(
+        inputs, dense(data.num_classes, name="logits")(features), name="gru"
+    )

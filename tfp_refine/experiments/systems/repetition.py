@@ -1,0 +1,214 @@
+"""One repetition of an experiment: data, and the systems fitted to them."""
+
+import functools
+import math
+import re
+import time
+
+from absl import logging
+
+from tfp_refine import datasets
+from tfp_refine import functional
+from tfp_refine.experiments.harness import memory
+from tfp_refine.experiments.systems import networks
+from tfp_refine.experiments.systems import registry
+from tfp_refine.experiments.systems import variational
+
+# Random streams, below the seed and the number of the repetition.
+_STREAMS = (
+    "weights",
+    "predictions",
+    "refinement",
+    "training",
+    "ensemble",
+    "swag",
+    "csghmc",
+    "tuning",
+    "flows",
+    "nuts",
+    "bound",
+    "measures",
+)
+
+
+class Repetition:
+    """All systems, fitted to the same data from the same seed.
+
+    Args:
+        config: `fields.Bench`, filled.
+        data: `dataset.Dataset`.
+        number: Number of the repetition, from 0.
+        folder: `folder.Folder`, or `None` if nothing is to be fitted.
+        observe: Function of a `Fit`, a model and a segment of its history
+            that returns more of the history, or `None`.
+
+    Attributes:
+        config: The same.
+        data: The same.
+        number: The same.
+        folder: The same.
+    """
+
+    def __init__(self, config, data, number=0, folder=None, observe=None):
+        self.config, self.data, self.number = config, data, number
+        self.folder, self.observe = folder, observe
+        self._fitted, self._errors = {}, {}
+
+    def seed(self, stream):
+        """Returns the seed of a random stream, an integer."""
+        return functional.seeds.key(
+            self.config.seed, self.number, _STREAMS.index(stream)
+        )
+
+    @functools.cached_property
+    def num_weights(self):
+        """Number of weights of the network without posteriors."""
+        # Priors whose scale is a rule are no penalty.
+        model = networks.build(
+            networks.Network("map"), self.config, self.data, 0, penalized=False
+        )
+        return sum(
+            math.prod(weight.shape) for weight in model.trainable_weights
+        )
+
+    def why_not(self, expression):
+        """Returns why a system cannot be applied, or `None`.
+
+        Raises:
+            ValueError: If its network cannot be built.
+        """
+        fit = Fit(self, expression)
+        reason = networks.why_not(fit.network, fit.config)
+        if reason is not None:
+            return reason
+        networks.build(fit.network, fit.config, self.data, 0)
+        while expression is not None:
+            system = registry.SYSTEMS[expression.name]
+            reason = system.why_not and system.why_not(Fit(self, expression))
+            if reason:
+                return reason
+            expression = expression.argument
+        return None
+
+    def fitted(self, expression):
+        """Fits a system, resumably; it is kept for those that start from it.
+
+        Args:
+            expression: `registry.Expression`, as `registry.parse` returns it.
+
+        Returns:
+            fitted: `fitted.Fitted`.
+            costs: Dict of floats: `"fit_seconds"`, those of what it starts
+                from included, unless an earlier start was stopped; `"memory"`,
+                MiB, where it is known.
+
+        Raises:
+            ValueError: If it, or what it starts from, cannot be fitted.
+        """
+        name = str(expression)
+        if name in self._errors:
+            raise ValueError(f"{name} failed before: {self._errors[name]}")
+        if name not in self._fitted:
+            try:
+                self._fitted[name] = self._fit(expression)
+            except Exception as error:
+                self._errors[name] = error
+                raise
+        return self._fitted[name]
+
+    def path(self, expression):
+        """Returns the folder of a system, another one for other fields."""
+        config = registry.configured(expression, self.config)
+        names = registry.fields_of(expression)
+        slug = re.sub(r"\W+", "_", registry.short(expression)).strip("_")
+        return f"seed_{self.number}/{slug}_{config.digest(names)}"
+
+    def _fit(self, expression):
+        system = registry.SYSTEMS[expression.name]
+        starts, start_costs = [], []
+        if system.fit is not None and system.fits_start:
+            start, costs = self.fitted(expression.argument)
+            starts, start_costs = [start], [costs]
+        logging.info(
+            "Repetition %d: %s", self.number, registry.short(expression)
+        )
+        fit = Fit(self, expression)
+        is_first = not fit.directory.exists()
+        fit.directory.mkdir(parents=True, exist_ok=True)
+        begin = time.monotonic()
+        with memory.Peak() as peak:
+            fitted = fit.run(*starts)
+        seconds = time.monotonic() - begin
+        if fitted.seconds is not None:
+            seconds = fitted.seconds
+        elif not is_first:
+            seconds = None  # some of it was before
+        own = self.folder.once(
+            f"{self.path(expression)}/costs",
+            lambda: {"fit_seconds": seconds, "memory": peak.mebibytes},
+        )
+        return fitted, {
+            "fit_seconds": _total(sum, own, start_costs, "fit_seconds"),
+            "memory": _total(max, own, start_costs, "memory"),
+        }
+
+
+class Fit:
+    """The inputs of one fit.
+
+    Attributes:
+        expression: `registry.Expression` of the system.
+        config: `fields.Bench`, with the options of the system.
+        data: `dataset.Dataset`.
+        network: `networks.Network` that it trains, or starts from.
+    """
+
+    def __init__(self, repetition, expression):
+        self._repetition = repetition
+        self.expression = expression
+        self.data = repetition.data
+        self.config = registry.configured(expression, repetition.config)
+        self.network = registry.network_of(expression)
+        self.seed = repetition.seed
+
+    @property
+    def directory(self):
+        """Folder of the checkpoints of the fit."""
+        repetition = self._repetition
+        return repetition.folder.path / repetition.path(self.expression) / "fit"
+
+    @property
+    def num_weights(self):
+        """Number of weights of the network without posteriors."""
+        return self._repetition.num_weights
+
+    @property
+    def observe(self):
+        """Function of a model and a segment that returns more of the latter."""
+        if self._repetition.observe is None:
+            return None
+        return functools.partial(self._repetition.observe, self)
+
+    @property
+    def augmentation(self):
+        """Function that augments a batch of images, or `None`."""
+        if self.config.augment == "none":
+            return None
+        return functools.partial(
+            datasets.crop_and_flip,
+            padding=max(1, min(self.data.train[0].shape[1:3]) // 8),
+            flip=self.config.augment == "crop_and_flip",
+        )
+
+    def run(self, *starts):
+        """Fits the system to the data; returns a `fitted.Fitted`."""
+        system = registry.SYSTEMS[self.expression.name]
+        if system.fit is not None:
+            return system.fit(self, *starts)
+        return variational.train_network(self, self.network)
+
+
+def _total(combine, own, starts, key):
+    """Combines costs; `None` if one of them is not known."""
+    values = [own[key], *(costs[key] for costs in starts)]
+    return None if None in values else combine(values)

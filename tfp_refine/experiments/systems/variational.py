@@ -1,0 +1,187 @@
+"""Networks that are trained, and variational posteriors that are refined."""
+
+import functools
+import time
+
+import numpy as np
+
+from tfp_refine import distribute
+from tfp_refine import functional
+from tfp_refine import posteriors
+from tfp_refine import refinement
+from tfp_refine.experiments.harness import fields
+from tfp_refine.experiments.harness import training
+from tfp_refine.experiments.systems import fitted
+from tfp_refine.experiments.systems import networks
+
+
+def train_network(fit, network, steps=None, start=None):
+    """Trains a network, resumably.
+
+    Args:
+        fit: `repetition.Fit`.
+        network: `networks.Network`.
+        steps: Number of steps; `None` stands for the configured one.
+        start: Fitted network whose weights to start from, or `None`.
+
+    Returns:
+        fitted: `fitted.Fitted`.
+    """
+    config, data = fit.config, fit.data
+    begin = time.monotonic()
+    model = networks.build(network, config, data, fit.seed("weights"))
+    num_draws = config.num_samples if network.is_random else 1
+
+    def draws(x):
+        return posteriors.predict(
+            model, x, num_draws, seed=fit.seed("predictions")
+        )
+
+    if networks.is_file(config):
+        link = networks.link(model, data)
+        return fitted.Fitted(
+            lambda x: fitted.logits(draws(x), link),
+            0,
+            functional.WeightView(model).size,
+            model=model,
+            seconds=0.0,
+        )
+    steps = steps or config.train_steps
+    networks.compile_network(model, config, data, steps)
+    if start is None:
+        networks.initialize(network, config, model, data, fit.seed("weights"))
+    else:
+        model.set_weights(start.model.get_weights())
+    built = time.monotonic() - begin  # initialized, too
+    trained = training.train(
+        model,
+        *data.train,
+        steps=steps,
+        batch_size=config.batch_size,
+        seed=fit.seed("training"),
+        directory=fit.directory,
+        segment_steps=max(1, -(-steps // config.segments)),
+        augment=fit.augmentation,
+        validation_data=data.validation if len(data.validation[1]) else None,
+        patience=config.early_stopping_patience if start is None else None,
+        monitor="val_loss" if data.is_regression else "val_nll",
+        observe=fit.observe,
+        tensorboard=config.tensorboard,
+        name=str(fit.expression),
+        verbose=config.verbose,
+    )
+    model = trained.model
+    return fitted.Fitted(
+        draws,
+        steps + (start.num_steps if start else 0),
+        functional.WeightView(model).size,
+        model=model,
+        history=trained.history,
+        seconds=built + sum(entry["seconds"] for entry in trained.history),
+    )
+
+
+def train_longer(fit, start):
+    """Trains a posterior on, for as many steps as its refinement takes."""
+    return train_network(fit, fit.network, refinement_steps(fit.config), start)
+
+
+def refine(fit, start):
+    """Refines a mean-field posterior."""
+    config = fit.config
+    ensemble = refinement.refine(
+        start.model,
+        *fit.data.train,
+        num_members=config.num_members,
+        variance_ratios=variance_ratios(config),
+        steps=config.refine_steps,
+        batch_size=config.batch_size,
+        learning_rate=config.refine_learning_rate,
+        learning_rate_decay=config.refine_learning_rate_decay,
+        refine_deterministic=config.refine_deterministic,
+        num_eval_samples=config.num_eval_samples,
+        mapping=config.mapping,
+        members_per_batch=config.members_per_batch,
+        coordinator=connect() if config.distributed else None,
+        checkpoint_dir=fit.directory,
+        seed=fit.seed("refinement"),
+        verbose=config.verbose,
+    )
+    ensemble.save(fit.directory / "ensemble.posterior")
+    return fitted.Fitted(
+        lambda x: posteriors.predict(
+            ensemble, x, config.num_samples, seed=fit.seed("predictions")
+        ),
+        start.num_steps + refinement_steps(config),
+        config.num_members * start.num_numbers,
+        posterior=ensemble,
+    )
+
+
+@functools.cache
+def connect():
+    """Connects to the cluster whose chief this process is, once.
+
+    TensorFlow loses what was made before, so this comes first of all.
+
+    Returns:
+        coordinator: `ClusterCoordinator`.
+
+    Raises:
+        ValueError: If `TF_CONFIG` describes no cluster whose chief this is.
+        TimeoutError: If a process of the cluster does not answer.
+    """
+    return distribute.connect()
+
+
+def why_not_refinable(fit):
+    """Returns why a network's posterior cannot be refined, or `None`."""
+    config = fit.config
+    if config.num_samples % config.num_members:
+        return (
+            "--num_samples must be a multiple of --num_members, so that every "
+            "member is drawn as often. Received: "
+            f"{config.num_samples} and {config.num_members}"
+        )
+    model = networks.build(fit.network, config, fit.data, 0)
+    try:
+        functional.MeanFieldView(model).prior()
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def refinement_steps(config):
+    """Returns the gradient steps of a refinement, those of all members."""
+    ratios = variance_ratios(config)
+    return config.num_members * len(ratios) * config.refine_steps
+
+
+def variance_ratios(config):
+    """Returns the ratios of --variance_ratios, a tuple of floats."""
+    return fields.ratios(config.variance_ratios)
+
+
+def elbo(fit, posterior_or_model):
+    """Estimates the bound of a variational model or a refined posterior.
+
+    Returns:
+        mean: Nats, of the training data.
+        standard_error: Of the mean over members; `None` if there is one, or a
+            model.
+    """
+    if isinstance(posterior_or_model, refinement.RefinedEnsemble):
+        values = np.asarray(posterior_or_model.elbo_final, np.float64)
+        error = None
+        if len(values) > 1:
+            error = float(np.std(values, ddof=1) / np.sqrt(len(values)))
+        return float(values.mean()), error
+    value = refinement.elbo(
+        posterior_or_model,
+        *fit.data.train,
+        num_samples=fit.config.num_eval_samples,
+        # So that bounds compare with those of refinement and other priors.
+        marginal_prior=fit.network.prior == "cm",
+        seed=fit.seed("bound"),
+    )
+    return float(value), None

@@ -1,0 +1,8 @@
+"""Runs the experiment from the command line."""
+
+from tfp_refine.experiments import listing
+from tfp_refine.experiments import uci
+from tfp_refine.experiments.harness import program
+
+if __name__ == "__main__":
+    program.main("uci", uci.Config, uci.run, uci.__doc__, listing.listed)

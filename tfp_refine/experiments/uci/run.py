@@ -1,0 +1,56 @@
+"""Runs the UCI experiment."""
+
+import dataclasses
+import pathlib
+
+
+def run(config):
+    """Runs what is missing, and reports.
+
+    Args:
+        config: `Config`.
+
+    Returns:
+        results: `bench.Results`; with several depths, a dict of them by depth.
+
+    Raises:
+        ValueError: If fields do not fit the data, or each other.
+    """
+    from tfp_refine.experiments import report
+    from tfp_refine.experiments.uci import tables
+
+    if len(config.depths) < 2:
+        hidden = config.hidden * (config.depths or (1,))[0]
+        one = dataclasses.replace(config, hidden=hidden, depths=())
+        return _bench(one).run(report.show)
+    folder = pathlib.Path(
+        config.output_dir or f"results/uci/{config.dataset}_depths"
+    )
+    benches = {
+        depth: _bench(
+            dataclasses.replace(
+                config,
+                hidden=config.hidden * depth,
+                depths=(),
+                output_dir=str(folder / f"depth_{depth}"),
+            )
+        )
+        for depth in config.depths
+    }
+    results = {d: one.run(report.show) for d, one in benches.items()}
+    tables.compare_depths(folder, results)
+    return results
+
+
+def _bench(config):
+    from tfp_refine.experiments import bench
+    from tfp_refine.experiments.measures import fits
+    from tfp_refine.experiments.measures import predictions
+
+    return bench.Bench(
+        "uci",
+        config,
+        (predictions.TEST, fits.BOUND, fits.COSTS),
+        fits.observe,
+        kinds=("regression",),
+    )

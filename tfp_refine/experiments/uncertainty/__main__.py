@@ -1,0 +1,14 @@
+"""Runs the experiment from the command line."""
+
+from tfp_refine.experiments import listing
+from tfp_refine.experiments import uncertainty
+from tfp_refine.experiments.harness import program
+
+if __name__ == "__main__":
+    program.main(
+        "uncertainty",
+        uncertainty.Config,
+        uncertainty.run,
+        uncertainty.__doc__,
+        listing.listed,
+    )

@@ -1,0 +1,147 @@
+"""Tables and figures of the uncertainty experiment."""
+
+from tfp_refine.experiments import tasks
+from tfp_refine.experiments.harness import page
+from tfp_refine.experiments.harness import tables
+from tfp_refine.experiments.measures import bands
+
+_UNSEEN = (
+    "accuracy",
+    "nll",
+    "ece",
+    "entropy",
+    "unseen/*/entropy",
+    "unseen/*/auroc",
+    "unseen/*/fpr95",
+)
+_MEMORY = ("train_accuracy", "test_accuracy")
+_CUBIC = ("rmse_at_data", "scale_at_data", "scale_far")
+
+
+def images(results):
+    """Returns the sections of the report of unseen and of perturbed images.
+
+    Args:
+        results: `bench.Results`.
+
+    Returns:
+        sections: List of `page.Section`.
+    """
+    sections = []
+    if any(results.rows["metric"].str.startswith("unseen/")):
+        table = tables.summary(results.rows, _UNSEEN, results.titles)
+        sections.append(
+            page.Section("Test images and unseen ones (nats)", [table])
+        )
+    curves = attack_curves(results)
+    if curves:
+        sections.append(
+            page.Section(
+                "Fast gradient sign perturbations",
+                [
+                    _attack_table(curves),
+                    *tasks.figure(
+                        "attack",
+                        "Accuracy and entropy of perturbed images.",
+                        lambda: _attack_figure(curves),
+                    ),
+                ],
+            )
+        )
+    return sections
+
+
+def random_labels(results, data):
+    """Returns the section of the report of random labels.
+
+    Args:
+        results: `bench.Results`.
+        data: `dataset.Dataset`.
+
+    Returns:
+        sections: List of `page.Section`.
+    """
+    curves = {
+        results.titles[system]: of_seed[0]["curve"]
+        for system, of_seed in results.details.items()
+        if "train_accuracy" in of_seed.get(0, {}).get("curve", {})
+    }
+
+    def draw():
+        from tfp_refine import plotting
+
+        chance = 1.0 / data.num_classes
+        return plotting.memorization(curves, chance) if curves else None
+
+    table = tables.summary(results.rows, _MEMORY, results.titles)
+    drawn = tasks.figure(
+        "random_labels", "Accuracies, of the first repetition.", draw
+    )
+    return [page.Section("Random labels", [table, *drawn])]
+
+
+def cubic(results, data):
+    """Returns the section of the report of the cubic function.
+
+    Args:
+        results: `bench.Results`.
+        data: `functions.FunctionData`.
+
+    Returns:
+        sections: List of `page.Section`.
+    """
+    table = tables.summary(results.rows, _CUBIC, results.titles)
+    table.notes.append(
+        "Predictive standard deviations; that of the noise is 3."
+    )
+    drawn = tasks.figure(
+        "cubic",
+        "Predictions, with bands of standard deviations.",
+        lambda: bands.figure(results, data),
+    )
+    return [page.Section("Cubic regression", [table, *drawn])]
+
+
+def attack_curves(results):
+    """Returns what `plotting.attack_curves` takes: means over the seeds.
+
+    Args:
+        results: `bench.Results`.
+
+    Returns:
+        curves: Dict from a title to a dict of the `"epsilon"` and metrics,
+            lists.
+    """
+    parts = results.rows["metric"].str.extract(r"attack/([^/]+)/(\w+)")
+    rows = results.rows.assign(epsilon=parts[0], name=parts[1])
+    rows = rows.dropna(subset=["name"]).astype({"epsilon": float})
+    curves = {}
+    for system, of_system in rows.groupby("system", sort=False):
+        means = of_system.pivot_table("value", "epsilon", "name")
+        curves[results.titles[system]] = {
+            "epsilon": means.index.tolist(),
+            **{name: means[name].tolist() for name in means},
+        }
+    return curves
+
+
+def _attack_table(curves):
+    epsilons = next(iter(curves.values()))["epsilon"]
+    rows = [
+        [
+            f"{epsilon:g}",
+            *(
+                f"{curve['accuracy'][i]:.3f}, {curve['entropy'][i]:.2f}"
+                for curve in curves.values()
+            ),
+        ]
+        for i, epsilon in enumerate(epsilons)
+    ]
+    note = "Accuracy and mean predictive entropy (nats) by strength."
+    return tables.Table(["strength", *curves], rows, [note])
+
+
+def _attack_figure(curves):
+    from tfp_refine import plotting
+
+    return plotting.attack_curves(curves, "strength, parts of a pixel's range")
