@@ -22,6 +22,10 @@ import tensorflow as tf
 # A failing assert in a shared check is then as telling as one in a test.
 pytest.register_assert_rewrite("tests.support")
 
+# Keras takes its policy from the `floatx` of the first call, and keeps it:
+# tests that change the latter would decide the precision of those behind them.
+keras.config.dtype_policy()
+
 # TF32 keeps 10 bits of mantissa: it would hide errors that tolerances look for.
 tf.config.experimental.enable_tensor_float_32_execution(False)
 

@@ -12,7 +12,6 @@ from tfp_refine import metrics
 
 @pytest.fixture(autouse=True)
 def _double():
-    keras.config.dtype_policy()  # which Keras sets once, to the floatx then
     keras.config.set_floatx("float64")
     yield
     keras.config.set_floatx("float32")
