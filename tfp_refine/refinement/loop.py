@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from tfp_refine.functional import members
 from tfp_refine.functional import resumable
@@ -136,15 +137,10 @@ class Loop:
             )
         )
         prior = _rows_of(state.members, indices)
-        # One by one: rounding must not depend on who is computed together.
-        kl = [
-            float(member_lib.kl_divergence(*one))
-            for one in zip(
-                trained.params, prior.prior_loc, prior.prior_scale, strict=True
-            )
-        ]
+        kl = _kl_divergences(trained.params, prior.prior_loc, prior.prior_scale)
         state.loss[indices] = (
-            result.loss.numpy() + np.array(kl) / self.num_examples
+            result.loss.numpy()
+            + kl.numpy().astype(np.float64) / self.num_examples
         )
         state.ahead[indices] = True
         for index, step in zip(
@@ -226,6 +222,17 @@ class Loop:
             self.checkpoint.save(self.state.to_arrays())
         self._saved_at = self.clock()
         self._save_seconds = self._saved_at - begin
+
+
+@tf.function
+def _kl_divergences(params, prior_loc, prior_scale):
+    """Computes `KL(q(w) || p(w | a_1:k))` of each member, nats, `[M]`."""
+    # One by one: rounding must not depend on who is computed together.
+    return tf.map_fn(
+        lambda one: member_lib.kl_divergence(*one),
+        (params, prior_loc, prior_scale),
+        fn_output_signature=params.dtype,
+    )
 
 
 def _rows_of(stacked, rows):
