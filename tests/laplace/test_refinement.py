@@ -6,6 +6,7 @@ import tensorflow_probability as tfp
 
 import tfp_refine
 from tests.support import trained_models
+from tfp_refine import bijectors
 from tfp_refine import laplace
 from tfp_refine import metrics
 from tfp_refine import posteriors
@@ -88,6 +89,25 @@ def test_the_density_is_that_of_the_draws(posterior, space, flow):
     np.testing.assert_allclose(log_q, normal.log_prob(z) - log_det, rtol=1e-8)
     draws = refined.sample(5, seed=0)
     assert not np.allclose(draws, posterior.sample(5, seed=0))
+
+
+@pytest.mark.parametrize("space", refinement.SPACES)
+def test_flows_move_standard_normal_draws_or_weights(posterior, space):
+    flow = refinement.Flow("radial", 1, space)
+    chain = refinement.refine(
+        posterior, flow=flow, epochs=2, seed=0, verbose=0
+    ).bijector
+    (radial,) = (b for b in chain.bijectors if isinstance(b, bijectors.Radial))
+    z = np.random.default_rng(0).normal(size=(500, 2))
+    moved = chain.forward(z) - posterior.loc
+    # Of a Gaussian of the posterior's covariance, moved or to be moved.
+    whitened = posterior.covariance.standardize
+    if space == "whitened":
+        found, expected = whitened(moved), radial.forward(z)
+    else:
+        gaussian = radial.inverse(chain.forward(z)) - posterior.loc
+        found, expected = whitened(gaussian), z
+    np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
 def test_the_same_seed_refines_alike(posterior):
