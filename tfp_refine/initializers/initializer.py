@@ -1,7 +1,5 @@
 """The base of all initializers of variational posteriors."""
 
-import warnings
-
 import keras
 import numpy as np
 import tensorflow as tf
@@ -165,11 +163,9 @@ def _choose_layers(model):
         else:
             skipped.append(layer.name)
     if skipped:
-        warnings.warn(
+        _validation.warn(
             "Not initialized, as they are frozen or of unknown kind: "
             f"{skipped}",
-            UserWarning,
-            stacklevel=3,
         )
     if not chosen:
         raise ValueError(

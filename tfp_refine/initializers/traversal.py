@@ -1,12 +1,12 @@
 """The variational layers of a model in the order of its calls; their inputs."""
 
 import math
-import warnings
 from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 
+from tfp_refine import _validation
 from tfp_refine import functional
 from tfp_refine import layers
 
@@ -72,10 +72,8 @@ def calls_in_order(model, chosen, x):
             "without that."
         )
     if missing:
-        warnings.warn(
+        _validation.warn(
             f"Not initialized, as the model does not call them: {missing}",
-            UserWarning,
-            stacklevel=4,
         )
     calls = [
         Call(same[0].layer, len(same), sum(c.num_positions for c in same))

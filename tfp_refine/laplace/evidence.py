@@ -1,11 +1,11 @@
 """The prior's precision, and the noise, that maximize the evidence."""
 
 import math
-import warnings
 
 import numpy as np
 import scipy.optimize
 
+from tfp_refine import _validation
 from tfp_refine.math import laplace_evidence
 
 _REACH = 5.0  # of the noise's logarithm, on either side
@@ -33,13 +33,11 @@ def best_prior_precision(eigenvalues, squared_norm):
         (_HIGHEST, derivative(_HIGHEST) >= 0.0),
     ):
         if is_beyond:
-            warnings.warn(
+            _validation.warn(
                 "The evidence has no greatest value between prior precisions "
                 f"of {math.exp(_LOWEST):g} and {math.exp(_HIGHEST):g}: "
                 f"{math.exp(end):g} is taken. Are the data, or the weights, "
                 "all zero, or of extreme sizes?",
-                UserWarning,
-                stacklevel=4,
             )
             return math.exp(end)
     return math.exp(
@@ -59,11 +57,9 @@ def best_noise_scale(log_evidence, start):
         options={"xatol": 1e-8},
     )
     if abs(found.x - math.log(start)) > _REACH - 1e-3:
-        warnings.warn(
+        _validation.warn(
             "The evidence rises with the noise as far as was searched: "
             f"{np.exp(found.x):g} is taken. Does the model fit all targets, "
             "or none of them?",
-            UserWarning,
-            stacklevel=3,
         )
     return float(np.exp(found.x))

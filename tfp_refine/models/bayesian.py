@@ -1,7 +1,6 @@
 """Trained Keras models that become Bayesian, and back."""
 
 import itertools
-import warnings
 from typing import Any
 
 import keras
@@ -170,10 +169,9 @@ def to_bayesian(
         and _is_worth_a_warning(old)
     ]
     if kept:
-        warnings.warn(
+        _validation.warn(
             "These layers stay without posteriors, as there is no variational "
             f"layer of their kind: {', '.join(kept)}.",
-            stacklevel=2,
         )
     for old, new in changed:
         for weight in new.weight_tensors:
@@ -355,13 +353,12 @@ def _copy(model, convert):
         if type(old) is not type(new) and _is_biased_elsewhere(old)
     ]
     if differ:
-        warnings.warn(
+        _validation.warn(
             "Keras adds the bias of a convolution along the last axis where it "
             "is as long as that of the channels, though these come first; "
             "layers with posteriors add it to the channels. So the two models "
             "differ in these layers, or may for inputs of some lengths: "
             f"{', '.join(differ)}.",
-            stacklevel=3,
         )
     return converted, copies
 

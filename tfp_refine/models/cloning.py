@@ -2,9 +2,10 @@
 
 import contextlib
 import textwrap
-import warnings
 
 import keras
+
+from tfp_refine import _validation
 
 # Layers whose weights are point estimates, as usual.
 NORMALIZATIONS = (
@@ -139,11 +140,10 @@ def _from_config(layer):
 
 
 def _warn(layer, error):
-    warnings.warn(
+    _validation.warn(
         f"Layer '{layer.name}', a {type(layer).__name__}, is kept itself, not "
         "copied, as its `get_config` and `from_config` do not make another "
         "one: both models have it, and training one of them changes it in "
         f"both. {type(error).__name__}: "
         f"{textwrap.shorten(str(error), 300, placeholder=' ...')}",
-        stacklevel=3,
     )

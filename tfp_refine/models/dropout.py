@@ -1,7 +1,6 @@
 """Dropout that makes a model Bayesian."""
 
 import math
-import warnings
 
 import keras
 
@@ -250,8 +249,7 @@ def _weighted_layers(model):
         if layer.weights and not isinstance(layer, _WITH_KERNELS + _SILENT)
     ]
     if left:
-        warnings.warn(
+        _validation.warn(
             f"These layers are left without dropout: {', '.join(left)}.",
-            stacklevel=3,
         )
     return weighted

@@ -1,7 +1,6 @@
 """The no-U-turn sampler on the weights of a trained network."""
 
 import os
-import warnings
 from typing import Any
 
 import numpy as np
@@ -268,17 +267,13 @@ def _target(laplace, prior_precision):
 def _warn(found, size):
     # Not `worst > ...`, which NaN would pass.
     if not found["max_r_hat"] <= _MAX_R_HAT:
-        warnings.warn(
+        _validation.warn(
             f"The chains have not mixed: R-hat is {found['max_r_hat']:.3f} for "
             f"one of {size} weights, where at most {_MAX_R_HAT} should be. "
             "Raise `num_warmup` and `num_samples`.",
-            UserWarning,
-            stacklevel=3,
         )
     if found["num_divergences"]:
-        warnings.warn(
+        _validation.warn(
             f"{found['num_divergences']} transitions diverged: parts of the "
             "posterior may be missing. Raise `target_accept_prob`.",
-            UserWarning,
-            stacklevel=3,
         )
