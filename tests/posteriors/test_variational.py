@@ -318,3 +318,24 @@ def test_what_is_no_model_is_refused(x):
         ValueError, match="a keras.Model or a post.*: DenseFlipout"
     ):
         tfp_refine.predict(layers.DenseFlipout(2), x)
+
+
+def test_a_model_is_traced_once_to_predict():
+    calls = []
+
+    class Counting(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = layers.DenseFlipout(2, num_train_examples=10)
+
+        def call(self, x):
+            calls.append(x)
+            return self.dense(x)
+
+    model = Counting()
+    model(np.zeros([1, 3]))
+    calls.clear()
+    posterior = tfp_refine.posterior(model)
+    for seed in range(3):
+        posterior.predict(np.ones([4, 3]), 5, seed=seed)
+    assert len(calls) == 1

@@ -522,13 +522,16 @@ def _outputs(view, shared, params, fixed, members, keys, index, stacked):
         return view.draws(shared, params[member], own, key, index)
 
     def mapped(members, keys):
-        # Only for its structure: what is not returned is not computed.
-        like = one(members[0], keys[0])
+        # Traced once, for its structure and for the loop.
+        traced = tf.function(one, autograph=False).get_concrete_function(
+            *(tf.TensorSpec([], v.dtype) for v in (members, keys))
+        )
         return tf.map_fn(
-            lambda pair: one(*pair),
+            lambda pair: traced(*pair),
             (members, keys),
             fn_output_signature=keras.tree.map_structure(
-                lambda leaf: tf.TensorSpec(leaf.shape, leaf.dtype), like
+                lambda leaf: tf.TensorSpec(leaf.shape, leaf.dtype),
+                traced.structured_outputs,
             ),
             parallel_iterations=os.cpu_count(),
         )
