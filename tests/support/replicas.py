@@ -112,7 +112,7 @@ def training(strategy, sample):
     if sample:
         options = {"num_members": 2, "steps": 5, "seed": 1, "verbose": 0}
         ensemble = tfr.refine(model, x, y, **options)
-        found["refined"] = ensemble.predict(x, seed=1).tolist()
+        found["refined"] = ensemble.predict(x, num_samples=2, seed=1).tolist()
     return found
 
 
