@@ -43,6 +43,7 @@ if not (
     from tfp_refine import losses
     from tfp_refine import metrics
     from tfp_refine import models
+    from tfp_refine import optimizers
     from tfp_refine import posteriors
     from tfp_refine import regularizers
     from tfp_refine import sampling
@@ -73,6 +74,7 @@ __all__ = [
     "losses",
     "metrics",
     "models",
+    "optimizers",
     "posterior",
     "posteriors",
     "predict",

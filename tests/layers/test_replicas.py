@@ -53,6 +53,16 @@ def test_loss_kl_and_gradients_are_those_of_one_replica(facts):
         np.testing.assert_allclose(weight, other, rtol=1e-4, atol=1e-6)
 
 
+def test_our_adam_updates_all_replicas_as_that_of_keras(facts):
+    for number in ("1", "2"):
+        keras, ours = (facts[number]["adam"][key] for key in ("keras", "ours"))
+        np.testing.assert_allclose(keras["loss"], ours["loss"], rtol=1e-4)
+        for weight, other in zip(
+            keras["weights"], ours["weights"], strict=True
+        ):
+            np.testing.assert_allclose(weight, other, rtol=1e-4, atol=1e-5)
+
+
 def test_what_was_trained_on_replicas_is_refined(facts):
     draws = np.array(facts["2"]["sampled"]["refined"])
     assert draws.shape == (2, replicas.NUM_EXAMPLES, 1)

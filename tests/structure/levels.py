@@ -15,6 +15,7 @@ LEVELS = (
         "distribute",
         "losses",
         "metrics",
+        "optimizers",
         "regularizers",
     },
     {"layers"},

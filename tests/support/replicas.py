@@ -81,7 +81,7 @@ def draws(strategy, make, inputs):
     ]
 
 
-def training(strategy, sample):
+def training(strategy, sample, optimizer=keras.optimizers.SGD):
     """Trains a model for three steps, and tells what came of it."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(NUM_EXAMPLES, 3)).astype(np.float32)
@@ -98,9 +98,7 @@ def training(strategy, sample):
             ]
         )
         tfr.layers.set_num_train_examples(model, NUM_EXAMPLES)
-        model.compile(
-            keras.optimizers.SGD(0.1), tfr.losses.GaussianNLL(scale=1.0)
-        )
+        model.compile(optimizer(0.1), tfr.losses.GaussianNLL(scale=1.0))
     fit = model.fit(
         x, y, batch_size=NUM_EXAMPLES, epochs=3, shuffle=False, verbose=0
     )
@@ -128,6 +126,10 @@ def facts(num_replicas):
         },
         "means": training(strategy, sample=False),
         "sampled": training(strategy, sample=True),
+        "adam": {
+            "keras": training(strategy, False, keras.optimizers.Adam),
+            "ours": training(strategy, False, tfr.optimizers.Adam),
+        },
     }
 
 
