@@ -22,6 +22,8 @@ import tensorflow as tf
 # A failing assert in a shared check is then as telling as one in a test.
 pytest.register_assert_rewrite("tests.support")
 
+from tests.support import global_seed  # noqa: E402 - rewritten as the others
+
 # Keras takes its policy from the `floatx` of the first call, and keeps it:
 # tests that change the latter would decide the precision of those behind them.
 keras.config.dtype_policy()
@@ -33,7 +35,7 @@ tf.config.experimental.enable_tensor_float_32_execution(False)
 @pytest.fixture(autouse=True)
 def _fixed_seed():
     """Makes a test draw the same numbers alone and among others."""
-    keras.utils.set_random_seed(0)
+    global_seed.set_to(0)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import pytest
 
+from tests.support import global_seed
 from tests.support import layer_case
 from tests.support import posterior_contract
 from tfp_refine import functional
@@ -44,7 +45,7 @@ def check_layer(
     case = layer_case.LayerCase(make_layer, input_shape, reference)
     _counts(case, num_weights, num_losses)
     for check in (*_CHECKS, *posterior_contract.CHECKS):
-        keras.utils.set_random_seed(0)
+        global_seed.set_to(0)
         check(case)
     if under_xla:
         check_training_under_xla(make_layer, input_shape, reference)
@@ -53,7 +54,7 @@ def check_layer(
 def check_training_under_xla(make_layer, input_shape, reference):
     """Checks that a layer trains under XLA; arguments as of `check_layer`."""
     case = layer_case.LayerCase(make_layer, input_shape, reference)
-    keras.utils.set_random_seed(0)
+    global_seed.set_to(0)
     model = _train_within_constraints(case, jit_compile=True)
     assert model.jit_compile
 
