@@ -8,6 +8,8 @@ import nbclient
 import nbformat
 import pytest
 
+from tests.support import code_names
+
 _ROOT = pathlib.Path(__file__).parents[2]
 _SOURCES = sorted((_ROOT / "colab").glob("*.py"))
 # Stated once, in setup.py.
@@ -93,17 +95,13 @@ def test_readme_links_the_notebook(source):
     assert f"(colab/{source.stem}.ipynb)" in readme
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        pytest.param(
-            path,
-            marks=() if path.stem == "quickstart" else pytest.mark.slow,
-            id=path.stem,
-        )
-        for path in _SOURCES
-    ],
-)
+@_of_every_notebook
+def test_functions_that_the_notebook_calls_have_these_arguments(source):
+    assert code_names.check_calls(source.read_text(encoding="utf-8")) > 0
+
+
+@pytest.mark.slow
+@_of_every_notebook
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_notebook_runs(source, monkeypatch, tmp_path):

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import tfp_refine as tfr
+from tests.support import code_names
 from tests.support import markdown_code
 
 PAGES = sorted((markdown_code.ROOT / "docs").glob("*.md"))
@@ -72,6 +73,12 @@ def test_scripts_of_the_pages_run(tmp_path):
     for script in scripts:
         process = run(script, tmp_path)
         assert process.returncode == 0, process.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_functions_that_a_page_calls_have_these_arguments(page):
+    if page.stem not in SESSIONS:
+        code_names.check_calls("\n".join(markdown_code.python_blocks(page)))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
