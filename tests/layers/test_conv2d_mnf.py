@@ -42,6 +42,7 @@ def test_it_keeps_the_contract_of_the_layers():
         (5, 6, 3),
         keras.layers.Conv2D,
         num_weights=11,
+        under_xla=False,
     )
 
 

@@ -16,6 +16,7 @@ _COMMON = {
 }
 
 
+# Quick: one layer of each estimator.
 @pytest.mark.parametrize(
     ("make_layer", "arguments", "input_shape", "reference"),
     [
@@ -42,6 +43,7 @@ _COMMON = {
             },
             (7, 3),
             keras.layers.Conv1D,
+            marks=pytest.mark.slow,
             id="Conv1DFlipout",
         ),
         pytest.param(
@@ -54,6 +56,7 @@ _COMMON = {
             },
             (4, 5, 3),
             keras.layers.Conv2D,
+            marks=pytest.mark.slow,
             id="Conv2DReparameterization",
         ),
         pytest.param(
@@ -80,6 +83,7 @@ _COMMON = {
             {"filters": 3, "kernel_size": 2, "strides": (1, 2, 1)},
             (3, 4, 3, 2),
             keras.layers.Conv3D,
+            marks=pytest.mark.slow,
             id="Conv3DReparameterization",
         ),
         pytest.param(
@@ -92,6 +96,7 @@ _COMMON = {
             },
             (2, 3, 3, 2),
             keras.layers.Conv3D,
+            marks=pytest.mark.slow,
             id="Conv3DFlipout",
         ),
     ],
@@ -103,5 +108,5 @@ def test_convolutions_keep_the_contract_of_the_layers(
         functools.partial(make_layer, **_COMMON, **arguments),
         input_shape,
         reference,
-        under_xla=reference is keras.layers.Conv2D,
+        under_xla=make_layer is layers.Conv2DFlipout,
     )

@@ -21,7 +21,9 @@ make = functools.partial(
 )
 
 
-@pytest.mark.parametrize("input_shape", [(7,), (3, 7)])
+@pytest.mark.parametrize(
+    "input_shape", [(7,), pytest.param((3, 7), marks=pytest.mark.slow)]
+)
 def test_it_keeps_the_contract_of_the_layers(input_shape):
     layer_contract.check_layer(
         make,

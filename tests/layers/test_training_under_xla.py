@@ -21,12 +21,26 @@ _TRANSPOSED = {
     "output_padding": 1,
 }
 
+_DEPTHWISE = {
+    "kernel_size": 3,
+    "strides": 2,
+    "padding": "same",
+    "depth_multiplier": 2,
+    "data_format": "channels_first",
+}
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("make_layer", "arguments", "input_shape", "reference"),
     [
         (layers.DenseFlipout, {"units": 4}, (7,), keras.layers.Dense),
+        (
+            layers.DenseReparameterization,
+            {"units": 4},
+            (7,),
+            keras.layers.Dense,
+        ),
         (
             layers.Conv1DReparameterization,
             {
@@ -49,6 +63,23 @@ _TRANSPOSED = {
             },
             (7, 3),
             keras.layers.Conv1D,
+        ),
+        (
+            layers.Conv2DReparameterization,
+            {
+                "filters": 4,
+                "kernel_size": (2, 3),
+                "padding": "same",
+                "dilation_rate": (1, 2),
+            },
+            (4, 5, 3),
+            keras.layers.Conv2D,
+        ),
+        (
+            layers.Conv2DLocalReparameterization,
+            {"filters": 4, "kernel_size": (3, 2), "strides": 2},
+            (5, 6, 3),
+            keras.layers.Conv2D,
         ),
         (
             layers.Conv3DReparameterization,
@@ -74,6 +105,12 @@ _TRANSPOSED = {
             keras.layers.Conv1DTranspose,
         ),
         (
+            layers.Conv2DTransposeFlipout,
+            _TRANSPOSED,
+            (3, 2, 3),
+            keras.layers.Conv2DTranspose,
+        ),
+        (
             layers.Conv3DTransposeFlipout,
             _TRANSPOSED,
             (3, 2, 1, 3),
@@ -81,15 +118,15 @@ _TRANSPOSED = {
         ),
         (
             layers.DepthwiseConv1DFlipout,
-            {
-                "kernel_size": 3,
-                "strides": 2,
-                "padding": "same",
-                "depth_multiplier": 2,
-                "data_format": "channels_first",
-            },
+            _DEPTHWISE,
             (3, 5),
             keras.layers.DepthwiseConv1D,
+        ),
+        (
+            layers.DepthwiseConv2DFlipout,
+            _DEPTHWISE,
+            (3, 5, 6),
+            keras.layers.DepthwiseConv2D,
         ),
     ],
 )
@@ -98,4 +135,25 @@ def test_it_trains_under_xla(make_layer, arguments, input_shape, reference):
         functools.partial(make_layer, **_COMMON, **arguments),
         input_shape,
         reference,
+    )
+
+
+@pytest.mark.slow
+def test_multiplicative_convolutions_train_under_xla():
+    layer_contract.check_training_under_xla(
+        functools.partial(
+            layers.Conv2DMNF,
+            filters=4,
+            kernel_size=(3, 2),
+            strides=2,
+            activation="tanh",
+            bias_posterior=layers.MeanFieldPosterior(0.4),
+            flow_length=1,
+            flow_units=6,
+            auxiliary_flow_length=0,
+            masks="alternating",
+            auxiliary="paper",
+        ),
+        (5, 6, 3),
+        keras.layers.Conv2D,
     )

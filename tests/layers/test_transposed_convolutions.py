@@ -24,16 +24,22 @@ _ARGUMENTS = {
 @pytest.mark.parametrize(
     ("make_layer", "input_shape", "reference"),
     [
-        (layers.Conv1DTransposeFlipout, (4, 3), keras.layers.Conv1DTranspose),
+        pytest.param(
+            layers.Conv1DTransposeFlipout,
+            (4, 3),
+            keras.layers.Conv1DTranspose,
+            marks=pytest.mark.slow,
+        ),
         (
             layers.Conv2DTransposeFlipout,
             (3, 2, 3),
             keras.layers.Conv2DTranspose,
         ),
-        (
+        pytest.param(
             layers.Conv3DTransposeFlipout,
             (3, 2, 1, 3),
             keras.layers.Conv3DTranspose,
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -44,5 +50,5 @@ def test_transposed_convolutions_keep_the_contract_of_the_layers(
         functools.partial(make_layer, **_ARGUMENTS),
         input_shape,
         reference,
-        under_xla=reference is keras.layers.Conv2DTranspose,
+        under_xla=False,
     )
