@@ -91,9 +91,8 @@ STAIRCASE = {
 }
 
 
-@pytest.fixture
-def make(tmp_path):
-    """Function that makes results of some systems."""
+def maker(folder):
+    """Returns a function that makes results of some systems."""
 
     def make_results(
         systems=("map", "vi", "refined"),
@@ -110,7 +109,7 @@ def make(tmp_path):
         config = given.with_defaults(
             {**model, "learning_rate": 0.01, "prior_scale": "fan_in"}
         )
-        results = bench.Results("compare", kind, given, config, tmp_path)
+        results = bench.Results("compare", kind, given, config, folder)
         results.titles = {name: TITLES.get(name, name) for name in systems}
         results.facts = dict.fromkeys(
             ("num_train", "num_validation", "num_test", "num_weights"), 7
@@ -140,10 +139,29 @@ def make(tmp_path):
 
 
 @pytest.fixture
-def written(tmp_path, make):
-    """The page of a classifier, with everything on it."""
-    report.show(make(has_details=True))
-    return (tmp_path / "report.md").read_text()
+def make(tmp_path):
+    """Function that makes results of some systems."""
+    return maker(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory):
+    """Folder with the report of a classifier, with everything in it."""
+    folder = tmp_path_factory.mktemp("full")
+    report.show(maker(folder)(has_details=True))
+    return folder
+
+
+@pytest.fixture
+def written(full):
+    """The page of `full`."""
+    return (full / "report.md").read_text()
+
+
+@pytest.fixture
+def no_figures(monkeypatch):
+    """Leaves out the figures, which take seconds."""
+    monkeypatch.setattr(report.figures, "can_plot", lambda: False)
 
 
 def sections(text):
@@ -162,6 +180,7 @@ def drawn(monkeypatch, name):
     return calls
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_terminal_shows_what_pandas_finds_in_the_rows(make, capsys):
     results = make()
     report.show(results)
@@ -177,6 +196,7 @@ def test_the_terminal_shows_what_pandas_finds_in_the_rows(make, capsys):
     assert "report.html" in text
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_one_seed_has_no_differences(make, capsys):
     report.show(make(seeds=1))
     text = capsys.readouterr().out
@@ -184,6 +204,7 @@ def test_one_seed_has_no_differences(make, capsys):
     assert "One seed: differences may be due to chance." in text
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_columns_are_those_of_the_kind_of_data(make, capsys):
     report.show(make())
     of_classes = capsys.readouterr().out
@@ -209,6 +230,7 @@ def test_the_page_has_all_sections_in_order(written):
     ]
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_sections_without_results_are_left_out(make, tmp_path):
     report.show(make(metrics={"nll": 1.0}))
     text = (tmp_path / "report.md").read_text()
@@ -225,6 +247,7 @@ def test_results_without_test_metrics_are_reported(make, tmp_path):
     assert (tmp_path / "entropies.png").exists()
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_the_page_has_the_command_as_it_was_given(make, tmp_path):
     report.show(make(hidden=(8,), train_steps=30))
     text = (tmp_path / "report.md").read_text()
@@ -247,14 +270,14 @@ def test_tables_away_from_the_training_data(written):
     assert "|  | 15 | 90 |" in written
 
 
-def test_every_figure_is_drawn(written, tmp_path):
+def test_every_figure_is_drawn(written, full):
     names = {
         "entropies", "learning_curves", "nll", "posterior_vi", "posteriors",
         "pruning", "reliability", "shifts", "staircase_refined",
     }  # fmt: skip
-    assert {path.stem for path in tmp_path.glob("*.png")} == names
+    assert {path.stem for path in full.glob("*.png")} == names
     assert set(re.findall(r"!\[(\w+)\]", written)) == names
-    text = (tmp_path / "report.html").read_text()
+    text = (full / "report.html").read_text()
     assert text.count("data:image/png;base64,") == len(names)
 
 
@@ -299,13 +322,22 @@ def test_of_many_systems_the_best_and_map_are_drawn(make, monkeypatch):
     assert list(bins[0]) == ["VI", "cm", "cv", "cmv", "MAP"]
 
 
+def of_curves(results):
+    """Leaves results only the curves of their details, and the NLL."""
+    results.rows = results.rows[results.rows["metric"] == "nll"]
+    for of_system in results.details.values():
+        for of_seed in of_system.values():
+            of_seed["curve"] = SHAPES["curve"]
+
+
 def test_trainings_that_stopped_early_are_cut_to_the_shortest(
     make, monkeypatch
 ):
     curves = drawn(monkeypatch, "convergence")
-    results = make(has_details=True)
+    results = make()
+    of_curves(results)
     longer = {"step": [10, 20, 30], "loss": [3, 2, 1], "val_nll": [1, 1, 1]}
-    results.details["vi"][1] = {**SHAPES, "curve": longer}
+    results.details["vi"][1] = {"curve": longer}
     report.show(results)
     assert [run["step"] for run in curves[0]["VI"]] == [[10, 20], [10, 20]]
 
@@ -320,13 +352,15 @@ def test_training_losses_are_drawn_where_there_is_no_other_curve(
         return draw(curves, of_metrics, **options)
 
     monkeypatch.setattr(plotting, "convergence", record)
-    results = make(has_details=True)
+    results = make()
+    of_curves(results)
     report.show(results)
     results.details["vi"][1] = {"curve": {"step": [1, 2], "loss": [3.0, 2.0]}}
     report.show(results)
     assert labels == [["val_nll"], ["loss"]]
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_systems_that_are_missing_are_listed_with_the_reason(
     make, tmp_path, capsys
 ):
@@ -340,6 +374,7 @@ def test_systems_that_are_missing_are_listed_with_the_reason(
     assert "Laplace: not applied." in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("no_figures")
 @pytest.mark.parametrize(
     ("r_hat", "is_noted"), [(1.005, False), (1.3, True), (np.nan, True)]
 )
@@ -350,6 +385,7 @@ def test_chains_that_have_not_mixed_are_noted(make, capsys, r_hat, is_noted):
     assert (note in text) == is_noted
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_metrics_that_no_other_table_shows_are_diagnostics(make, tmp_path):
     report.show(make(more=[("vi", "of_its_own", 2.5)]))
     text = (tmp_path / "report.md").read_text()
@@ -358,6 +394,7 @@ def test_metrics_that_no_other_table_shows_are_diagnostics(make, tmp_path):
     assert "| VI | 2.5000 |" in text
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_published_figures_stand_beside_ours(make, tmp_path):
     results = make(
         metrics=OF_REGRESSION, kind="regression", dataset="yacht", seeds=1
@@ -373,6 +410,7 @@ def test_published_figures_stand_beside_ours(make, tmp_path):
     assert "mc_dropout" not in text
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_systems_are_listed_with_their_papers(make, tmp_path):
     report.show(make(("map", "refined(cm)")))
     text = (tmp_path / "report.md").read_text()
@@ -383,6 +421,7 @@ def test_systems_are_listed_with_their_papers(make, tmp_path):
     )
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_sections_can_be_added_and_extended(make, tmp_path):
     extra = [
         page.Section("Attacks", ["One more."]),
@@ -395,10 +434,8 @@ def test_sections_can_be_added_and_extended(make, tmp_path):
     assert text.index("All on one machine.") < text.index("One more.")
 
 
-def test_without_matplotlib_the_page_has_its_tables(
-    make, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(report.figures, "can_plot", lambda: False)
+@pytest.mark.usefixtures("no_figures")
+def test_without_matplotlib_the_page_has_its_tables(make, tmp_path):
     report.show(make())
     assert not list(tmp_path.glob("*.png"))
     assert "| MAP |" in (tmp_path / "report.md").read_text()

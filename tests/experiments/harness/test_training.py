@@ -1,3 +1,5 @@
+import shutil
+
 import keras
 import numpy as np
 import pytest
@@ -13,9 +15,11 @@ def problem():
     return linear_gaussian.LinearGaussian()
 
 
-@pytest.fixture(autouse=True)
-def _short_executions(monkeypatch):
-    monkeypatch.setattr(training, "_MAX_STEPS_PER_EXECUTION", 4)
+@pytest.fixture(autouse=True, scope="module")
+def _short_executions():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "_MAX_STEPS_PER_EXECUTION", 4)
+        yield
 
 
 def _model(problem):
@@ -32,6 +36,19 @@ def _train(problem, directory, steps, batch_size=6, **options):
     )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def finished(_short_executions, tmp_path_factory):
+    """A training of ten steps, and its folder."""
+    path = tmp_path_factory.mktemp("finished")
+    return _train(linear_gaussian.LinearGaussian(), path, 10), path
+
+
+@pytest.fixture
+def folder(finished, tmp_path):
+    """A copy of the folder of `finished`."""
+    return shutil.copytree(finished[1], tmp_path / "copy")
+
+
 def _without_times(trained):
     return [{**entry, "seconds": None} for entry in trained.history]
 
@@ -43,13 +60,18 @@ def _assert_same_weights(one, other):
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("steps", [1, 7, 8, 20, 23])
+@pytest.mark.parametrize(
+    "steps",
+    [7, 20, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 8, 23))],
+)
 def test_steps_are_counted_exactly(problem, tmp_path, steps):
     model = _train(problem, tmp_path, steps).model
     assert int(model.optimizer.iterations) == steps
 
 
-@pytest.mark.parametrize("batch_size", [6, 100])
+@pytest.mark.parametrize(
+    "batch_size", [6, pytest.param(100, marks=pytest.mark.slow)]
+)
 def test_stopped_training_ends_with_the_same_weights(
     problem, tmp_path, monkeypatch, batch_size
 ):
@@ -71,13 +93,15 @@ def test_stopped_training_ends_with_the_same_weights(
     assert _without_times(whole) == _without_times(resumed)
 
 
-def test_finished_training_is_read_not_repeated(problem, tmp_path, monkeypatch):
-    whole = _train(problem, tmp_path, 10)
+def test_finished_training_is_read_not_repeated(
+    problem, finished, folder, monkeypatch
+):
+    whole, _ = finished
     monkeypatch.setattr(keras.Model, "fit", None)
-    again = _train(problem, tmp_path, 10)
+    again = _train(problem, folder, 10)
     _assert_same_weights(whole, again)
     assert whole.history == again.history  # times and all
-    assert {path.name for path in tmp_path.iterdir()} == {
+    assert {path.name for path in folder.iterdir()} == {
         "history.json",
         "segment_1.keras",
     }
@@ -146,44 +170,40 @@ def test_augmentation_reaches_the_model(problem, tmp_path):
     assert zeros.history[0]["loss"] != plain.history[0]["loss"]
 
 
-def test_a_damaged_checkpoint_is_an_error(problem, tmp_path):
-    _train(problem, tmp_path, 10)
-    path = tmp_path / "segment_1.keras"
+def test_a_damaged_checkpoint_is_an_error(problem, folder):
+    path = folder / "segment_1.keras"
     path.write_bytes(path.read_bytes()[:500])
     with pytest.raises(ValueError, match=r"segment_1.keras' cannot be read"):
-        _train(problem, tmp_path, 10)
+        _train(problem, folder, 10)
 
 
-def test_a_checkpoint_of_another_model_is_an_error(problem, tmp_path):
-    _train(problem, tmp_path, 10)
+def test_a_checkpoint_of_another_model_is_an_error(problem, folder):
     keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]).save(
-        tmp_path / "segment_1.keras"
+        folder / "segment_1.keras"
     )
     with pytest.raises(ValueError, match="is of another model"):
-        _train(problem, tmp_path, 10)
+        _train(problem, folder, 10)
 
 
 @pytest.mark.parametrize("changed", ["activation", "prior"])
 def test_a_checkpoint_of_another_model_of_the_same_shapes_is_an_error(
-    problem, tmp_path, changed
+    problem, folder, changed
 ):
     other = _model(problem)
     if changed == "activation":
         other.layers[1].activation = keras.activations.tanh
     else:
         other.layers[1].kernel_regularizer.prior_scale = 2.0
-    _train(problem, tmp_path, 10)
     other.optimizer.build(other.trainable_variables)
-    other.save(tmp_path / "segment_1.keras")
+    other.save(folder / "segment_1.keras")
     with pytest.raises(ValueError, match="has other outputs or another pen"):
-        _train(problem, tmp_path, 10)
+        _train(problem, folder, 10)
 
 
-def test_a_lost_history_is_an_error(problem, tmp_path):
-    _train(problem, tmp_path, 10)
-    (tmp_path / "history.json").write_text("[")
+def test_a_lost_history_is_an_error(problem, folder):
+    (folder / "history.json").write_text("[")
     with pytest.raises(ValueError, match=r"history.json' is damaged"):
-        _train(problem, tmp_path, 10)
+        _train(problem, folder, 10)
 
 
 def test_a_training_that_diverges_stops(problem, tmp_path):

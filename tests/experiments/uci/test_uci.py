@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from tfp_refine import posteriors
+from tfp_refine.experiments import bench
 from tfp_refine.experiments import uci
 
 SHORT = {
@@ -119,6 +120,15 @@ def test_the_same_command_reports_again_and_runs_nothing(
     assert {p: p.read_bytes() for p in path.glob("seed_*/**/*.json")} == records
 
 
+def test_one_depth_is_run_in_the_folder_itself(tmp_path, monkeypatch):
+    monkeypatch.setattr(bench.Bench, "run", lambda self, show: self.config)
+    config = uci.Config(output_dir=str(tmp_path), depths=(2,), **DEEP)
+    found = uci.run(config)
+    assert (found.hidden, found.depths) == ((4, 4), ())
+    assert found.output_dir == str(tmp_path)
+
+
+@pytest.mark.slow
 def test_one_depth_is_the_same_as_as_many_layers(tmp_path):
     one = uci.Config(output_dir=str(tmp_path / "a"), depths=(2,), **DEEP)
     two = uci.Config(
