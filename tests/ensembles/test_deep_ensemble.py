@@ -120,7 +120,9 @@ def bias_only():
     return model
 
 
-@pytest.mark.parametrize("bootstrap", [False, True])
+@pytest.mark.parametrize(
+    "bootstrap", [pytest.param(False, marks=pytest.mark.slow), True]
+)
 def test_bootstrap_draws_examples_of_each_members_own(rng, bootstrap):
     x = np.zeros((50, 1), np.float32)
     y = rng.normal(size=(50, 1)).astype(np.float32)

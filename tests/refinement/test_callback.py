@@ -105,7 +105,9 @@ def test_kl_of_the_original_prior_is_still_in_the_losses(problem):
     assert float(keras.ops.sum(model.losses)) == before
 
 
-@pytest.mark.parametrize("built", [True, False])
+@pytest.mark.parametrize(
+    "built", [pytest.param(True, marks=pytest.mark.slow), False]
+)
 def test_callback_continues_from_its_checkpoint(problem, tmp_path, built):
     def run():
         keras.utils.set_random_seed(2)

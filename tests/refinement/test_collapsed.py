@@ -162,7 +162,10 @@ def analytic_gap(weights, alpha_reg):
     ) * (0.5 * (1.0 - alpha_reg))
 
 
-@pytest.mark.parametrize("learn", [None, "gradient", "closed_form"])
+@pytest.mark.parametrize(
+    "learn",
+    [None, pytest.param("gradient", marks=pytest.mark.slow), "closed_form"],
+)
 def test_refinement_starts_above_the_collapsed_bound(problem, learn):
     regularizer = regularizers.CollapsedMeanKL(
         ALPHA_REG, PRIOR_SCALE, learn=learn
