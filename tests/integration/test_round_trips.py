@@ -1,7 +1,8 @@
 """Every layer and model, saved and loaded: the same outputs at the means.
 
 To the last bit, from a `.keras` file, from a file of weights and from a
-SavedModel; at random initial weights, which are moved first.
+SavedModel; at random initial weights, which are moved first. Exports take long:
+the quick tests have only those of layers that none of `tests/posteriors` has.
 """
 
 import inspect
@@ -182,17 +183,22 @@ def assert_equal(model, loaded, x):
     np.testing.assert_array_equal(at_means(loaded, x), at_means(model, x))
 
 
+def cases(quick):
+    """Parametrizes a test by all cases, of which only some are quick."""
+    return pytest.mark.parametrize(
+        "name",
+        [
+            pytest.param(
+                name, marks=() if name in quick else pytest.mark.slow, id=name
+            )
+            for name in CASES
+        ],
+    )
+
+
 # The deepest take long to write and read.
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            name, marks=pytest.mark.slow if "ResNet" in name else (), id=name
-        )
-        for name in CASES
-    ],
-)
-def test_outputs_at_the_means_are_the_same_to_the_last_bit(name, tmp_path):
+@cases(quick=[name for name in CASES if "ResNet" not in name])
+def test_files_have_the_same_outputs_to_the_last_bit(name, tmp_path):
     model, x = moved(name)
     assert np.all(np.isfinite(at_means(model, x)))
     model.save(tmp_path / "model.keras")
@@ -203,6 +209,19 @@ def test_outputs_at_the_means_are_the_same_to_the_last_bit(name, tmp_path):
     fresh.load_weights(tmp_path / "model.weights.h5")
     assert_equal(model, fresh, x)
 
+
+@cases(
+    quick=(
+        "Conv1DTransposeFlipout",
+        "Conv3DReparameterization",
+        "DepthwiseConv2DFlipout",
+        "HomoscedasticNoise",
+        "LSTMReparameterization",
+        "to_bayesian",
+    )
+)
+def test_exports_have_the_same_outputs_to_the_last_bit(name, tmp_path):
+    model, x = moved(name)
     with tfr.layers.mean_weights():
         model.export(tmp_path / "exported", verbose=False)
         # Eagerly, operations are not fused, which rounds differently.

@@ -20,11 +20,10 @@ SAMPLES = 7
 pytestmark = pytest.mark.filterwarnings(
     "ignore:The chains have not mixed", "ignore:.* transitions diverged"
 )
-all_methods = pytest.mark.parametrize("name", posterior_cases.CLASSIFIERS)
+# Of classes and data that several methods share, the quick tests have one.
+_SLOW = ("laplace_kron", "laplace_diag", "swag")
 # Other kinds of models: a few methods in the quick tests, all in the slow ones.
 _QUICK = ("variational", "laplace_full", "deep_ensemble")
-# Of these posteriors only the target depends on the kind of the model.
-_QUICK_OF_LOGITS = (*_QUICK, "nuts")
 
 
 def some_quick(names, quick=_QUICK):
@@ -37,6 +36,11 @@ def some_quick(names, quick=_QUICK):
             for name in names
         ],
     )
+
+
+all_methods = some_quick(
+    posterior_cases.CLASSIFIERS, set(posterior_cases.CLASSIFIERS) - set(_SLOW)
+)
 
 
 def make(name, *args, **kwargs):
@@ -130,7 +134,7 @@ def test_models_that_return_probabilities_are_not_squashed_again(name):
     )
 
 
-@some_quick(posterior_cases.CLASSIFIERS, _QUICK_OF_LOGITS)
+@some_quick(posterior_cases.CLASSIFIERS)
 def test_a_single_output_is_about_the_second_class(name):
     _check_single_output(name, probabilities=False)
 
@@ -153,7 +157,9 @@ def _check_single_output(name, probabilities):
 
 
 @all_methods
-@pytest.mark.parametrize("quantiles", [(0.1, 0.5), ()])
+@pytest.mark.parametrize(
+    "quantiles", [(0.1, 0.5), pytest.param((), marks=pytest.mark.slow)]
+)
 def test_summaries_are_statistics_of_the_same_draws(name, quantiles):
     posterior = make(name)
     num_samples = 40  # of which not all are computed at once
@@ -182,14 +188,15 @@ def test_summaries_are_statistics_of_the_same_draws(name, quantiles):
     )
 
 
-@some_quick(posterior_cases.REGRESSIONS, _QUICK_OF_LOGITS)
+@some_quick(posterior_cases.REGRESSIONS)
 def test_regressions_have_no_probabilities(name):
     posterior = make(name, "regression")
     x, _ = posterior_cases.data("regression")
     draws = posterior.predict(x, SAMPLES, seed=1)
     assert draws.shape == (SAMPLES, len(x), 1)
-    found = posterior.summarize(x, SAMPLES, seed=1)
+    found = posterior.summarize(x, SAMPLES, quantiles=(), seed=1)
     np.testing.assert_allclose(found.mean, draws.mean(axis=0), atol=1e-5)
+    assert found.quantiles is None
     assert found.entropy is None
     assert found.mutual_information is None
     with pytest.raises(ValueError, match="predict_proba"):
@@ -197,10 +204,15 @@ def test_regressions_have_no_probabilities(name):
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory):
+def saved(request, tmp_path_factory):
     """Folder with each posterior saved, exported, and its draws."""
     folder = tmp_path_factory.mktemp("posteriors")
-    for name in posterior_cases.CLASSIFIERS:
+    tested = {
+        item.callspec.params.get("name")
+        for item in request.session.items
+        if item.module is request.module and hasattr(item, "callspec")
+    }
+    for name in [n for n in posterior_cases.CLASSIFIERS if n in tested]:
         posterior = make(name)
         posterior.save(folder / f"{name}.posterior")
         posterior.export(folder / name, SAMPLES, seed=1)

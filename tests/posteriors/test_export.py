@@ -30,7 +30,16 @@ def serve(path, x):
     return np.array(served.serve(x))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        # Others below export these two.
+        pytest.param(name, marks=pytest.mark.slow)
+        if name in ("reparameterization", "local")
+        else name
+        for name in CASES
+    ],
+)
 def test_exported_draws_are_those_of_predict(name, tmp_path):
     model, x = model_of(name)
     tfr.posterior(model).export(tmp_path / "draws", num_samples=3, seed=5)
