@@ -1,6 +1,5 @@
 """Trained classifiers without the hidden units that they use least."""
 
-import keras
 import numpy as np
 
 from tfp_refine import layers
@@ -33,26 +32,17 @@ def prune(subject):
 
 
 def applies(subject):
-    """Tells whether units can be removed from the model of a system."""
-    if not (
-        subject.config.pruning
+    """Returns whether units can be removed from the model of a system.
+
+    Their scales must be free, and their outputs must reach the next layer only.
+    """
+    network, config = subject.fit.network, subject.config
+    return (
+        config.pruning
         and registry.is_network(subject.expression)
-        and subject.fit.network.family == "vi"
-    ):
-        return False
-    model = subject.fitted.model
-    hidden = _hidden_layers(model)
-    if not hidden or any(
-        isinstance(layer, keras.layers.Add) for layer in model.layers
-    ):
-        return False
-    try:
-        for layer in hidden:
-            for weight in layer.variational_weights:
-                weight.check_free_scales()
-    except ValueError:
-        return False
-    return True
+        and (network.family, network.posterior) == ("vi", "mean_field")
+        and not config.model.startswith("resnet")
+    )
 
 
 def analyze(model, predict, labels):
