@@ -12,12 +12,15 @@ from tfp_refine.experiments.measures import predictions
 
 @pytest.fixture
 def subject(rng):
-    """A linear classifier of images of four pixels, not compiled."""
+    """A linear classifier of images of four pixels."""
     pixels = rng.integers(0, 256, (40, 2, 2, 1)).astype(np.uint8)
     kernel = np.asarray([[1.0, -1.0], [2.0, 0.0], [-1.0, 1.0], [0.0, 3.0]])
     layers = [keras.layers.Flatten(), keras.layers.Dense(2, use_bias=False)]
     model = keras.Sequential([keras.Input((2, 2, 1)), *layers])
     model.set_weights([kernel])
+    model.compile(
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    )
 
     def scale(values):
         return (np.asarray(values) / 255.0).astype(np.float32)

@@ -1,6 +1,5 @@
 """Predictions of images that are perturbed by the sign of a gradient."""
 
-import keras
 import numpy as np
 
 from tfp_refine import posteriors
@@ -34,7 +33,6 @@ def attack(subject):
         config.attack_samples if subject.fit.network.is_random else 1,
         # Not the draws that the attack is judged by.
         seed=subject.fit.seed("measures"),
-        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     )
     for epsilon in config.epsilons:
         changed = np.clip(pixels + 255.0 * epsilon * signs, 0.0, 255.0)

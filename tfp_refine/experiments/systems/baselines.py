@@ -1,7 +1,6 @@
 """Systems that start from networks of point estimates."""
 
 from tfp_refine import ensembles
-from tfp_refine import losses
 from tfp_refine import sampling
 from tfp_refine.experiments.systems import fitted
 from tfp_refine.experiments.systems import networks
@@ -21,7 +20,7 @@ def scale_temperature(fit, start):
     scaled = ensembles.TemperatureScaling(start.model)
     scaled.fit(*fit.data.validation)
     return start._replace(
-        draws=lambda x: fitted.logits(scaled.predict(x, 1), scaled.link),
+        draws=fitted.predictive(scaled, 1, 0),
         num_numbers=start.num_numbers + 1,
         posterior=scaled,
         diagnostics={"temperature": scaled.temperature},
@@ -67,7 +66,6 @@ def swag(fit, start):
         rank=min(config.swag_rank, config.swag_snapshots),
         batch_size=config.batch_size,
         learning_rate=config.sgd_learning_rate,
-        loss=_loss(fit),
         checkpoint_dir=fit.directory,
         seed=fit.seed("swag"),
         verbose=config.verbose,
@@ -76,8 +74,8 @@ def swag(fit, start):
     steps = config.swag_snapshots * per_epoch
     gaussians = getattr(posterior, "members", (posterior,))
     return fitted.Fitted(
-        lambda x: posterior.predict(
-            x, config.num_samples, seed=fit.seed("predictions")
+        fitted.predictive(
+            posterior, config.num_samples, fit.seed("predictions")
         ),
         start.num_steps + len(gaussians) * steps,
         sum(
@@ -108,7 +106,6 @@ def cyclical_sghmc(fit, start):
         learning_rate=config.sgd_learning_rate,
         momentum=0.9,  # as of SWAG, whose rate it has
         temperature=config.temperature,
-        loss=_loss(fit),
         checkpoint_dir=fit.directory,
         seed=fit.seed("csghmc"),
         verbose=config.verbose,
@@ -123,18 +120,11 @@ def cyclical_sghmc(fit, start):
 def _of_points(posterior, points, num_steps):
     """Returns a posterior of points `[M, P]`, each of which is drawn once."""
     return fitted.Fitted(
-        lambda x: posterior.predict(x, len(points), seed=0),
+        fitted.predictive(posterior, len(points), 0),
         num_steps,
         points.size,
         posterior=posterior,
     )
-
-
-def _loss(fit):
-    """Returns the loss of a regression; `None` stands for that of classes."""
-    if fit.data.is_regression:
-        return losses.HeteroscedasticGaussianNLL()
-    return None
 
 
 def _decay(config):

@@ -6,6 +6,9 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
+from tfp_refine import functional
+from tfp_refine import posteriors
+
 
 class Fitted(NamedTuple):
     """A fitted system.
@@ -32,6 +35,17 @@ class Fitted(NamedTuple):
     history: list | None = None
     diagnostics: dict | None = None
     seconds: float | None = None
+
+
+def predictive(source, num_draws, seed):
+    """Returns `Fitted.draws` of a compiled `keras.Model` or a posterior."""
+    if isinstance(source, keras.Model):
+        link = functional.objective.find_link(source)
+    else:
+        link = source.link
+    return lambda x: logits(
+        posteriors.predict(source, x, num_draws, seed=seed), link
+    )
 
 
 def logits(outputs, link):

@@ -201,25 +201,36 @@ def initialize(network, config, model, data, seed):
 
 def compile_network(model, config, data, steps):
     """Compiles a network for a training of so many steps."""
-    optimizer = keras.optimizers.Adam(learning_rate(config, data, steps))
-    if data.is_regression:
-        model.compile(
-            optimizer=optimizer,
-            loss=losses.HeteroscedasticGaussianNLL(),
-            jit_compile=False,
-        )
-        return
-    model.compile(
-        optimizer=optimizer,
-        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=[
+    loss, metrics = _loss(model, config, data), []
+    if not data.is_regression and not is_file(config):
+        metrics = [
             keras.metrics.SparseCategoricalCrossentropy(
                 name="nll", from_logits=True
             ),
             keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
-        ],
+        ]
+    model.compile(
+        keras.optimizers.Adam(learning_rate(config, data, steps)),
+        loss,
+        metrics=metrics,
         jit_compile=False,
     )
+
+
+def _loss(model, config, data):
+    """Returns the negative log likelihood of what a model returns."""
+    if data.is_regression:
+        return losses.HeteroscedasticGaussianNLL()
+    kind, activation = keras.losses.SparseCategoricalCrossentropy, "linear"
+    if is_file(config):
+        view = functional.LastLayerView(model)
+        likelihood = likelihoods.of_kind("classification", view.num_outputs)
+        activation = view.find_activation(
+            functional.data.inputs(data.train[0][:8]), likelihood.activations
+        )
+        if view.num_outputs == 1:
+            kind = keras.losses.BinaryCrossentropy
+    return kind(from_logits=activation == "linear")
 
 
 def learning_rate(config, data, steps):
@@ -280,22 +291,6 @@ def load(config, data):
             f"classes. Received: {config.model}, for {num_classes}"
         )
     return model
-
-
-def link(model, data):
-    """Returns what a trained classifier returns, `functional.objective.Link`.
-
-    Args:
-        model: What `load` returned.
-        data: `dataset.Dataset`.
-    """
-    view = functional.LastLayerView(model)
-    likelihood = likelihoods.of_kind("classification", view.num_outputs)
-    activation = view.find_activation(
-        functional.data.inputs(data.train[0][:8]), likelihood.activations
-    )
-    function = "softmax" if view.num_outputs > 1 else "sigmoid"
-    return functional.objective.Link(function, activation == "linear")
 
 
 def prior_scale(config):

@@ -7,7 +7,6 @@ import numpy as np
 
 from tfp_refine import distribute
 from tfp_refine import functional
-from tfp_refine import posteriors
 from tfp_refine import refinement
 from tfp_refine.experiments.harness import fields
 from tfp_refine.experiments.harness import training
@@ -30,24 +29,16 @@ def train_network(fit, network, steps=None, start=None):
     config, data = fit.config, fit.data
     begin = time.monotonic()
     model = networks.build(network, config, data, fit.seed("weights"))
-    num_draws = config.num_samples if network.is_random else 1
-
-    def draws(x):
-        return posteriors.predict(
-            model, x, num_draws, seed=fit.seed("predictions")
-        )
-
+    steps = steps or config.train_steps
+    networks.compile_network(model, config, data, steps)
     if networks.is_file(config):
-        link = networks.link(model, data)
         return fitted.Fitted(
-            lambda x: fitted.logits(draws(x), link),
+            fitted.predictive(model, 1, 0),
             0,
             functional.WeightView(model).size,
             model=model,
             seconds=0.0,
         )
-    steps = steps or config.train_steps
-    networks.compile_network(model, config, data, steps)
     if start is None:
         networks.initialize(network, config, model, data, fit.seed("weights"))
     else:
@@ -71,8 +62,9 @@ def train_network(fit, network, steps=None, start=None):
         verbose=config.verbose,
     )
     model = trained.model
+    num_draws = config.num_samples if network.is_random else 1
     return fitted.Fitted(
-        draws,
+        fitted.predictive(model, num_draws, fit.seed("predictions")),
         steps + (start.num_steps if start else 0),
         functional.WeightView(model).size,
         model=model,
@@ -109,8 +101,8 @@ def refine(fit, start):
     )
     ensemble.save(fit.directory / "ensemble.posterior")
     return fitted.Fitted(
-        lambda x: posteriors.predict(
-            ensemble, x, config.num_samples, seed=fit.seed("predictions")
+        fitted.predictive(
+            ensemble, config.num_samples, fit.seed("predictions")
         ),
         start.num_steps + refinement_steps(config),
         config.num_members * start.num_numbers,
