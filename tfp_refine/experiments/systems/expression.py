@@ -1,9 +1,10 @@
 """Names of systems: `refined(cm(iblm), num_members=5)`."""
 
+import ast
 import dataclasses
 import re
 
-_TOKEN = re.compile(r"\s*([A-Za-z_]\w*|[(),=]|[^\s(),=]+)")
+_SPACE = re.compile(r"\s")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,9 +26,15 @@ class Expression:
         inner += [f"{name}={text}" for name, text in self.options]
         return f"{self.name}({', '.join(inner)})" if inner else self.name
 
+    @property
+    def chain(self):
+        """The system, what it starts from, and so on, a list."""
+        rest = [] if self.argument is None else self.argument.chain
+        return [self, *rest]
+
 
 def parse(text):
-    """Parses the name of a system.
+    """Parses the name of a system, an expression of Python.
 
     Args:
         text: `NAME`, `NAME(SYSTEM)`, `NAME(FIELD=VALUE, ...)` or
@@ -39,39 +46,30 @@ def parse(text):
     Raises:
         ValueError: If it is nothing like that.
     """
-    tokens = _TOKEN.findall(text)
-    expression, rest = _read(tokens, text)
-    if rest:
-        raise _error(text)
-    return expression
+    code = text.strip()
+    try:
+        found = _read(ast.parse(code, mode="eval").body, code)
+    except (SyntaxError, ValueError):
+        found = None
+    # Python also accepts comments, a last comma and values in parentheses.
+    if not found or _SPACE.sub("", str(found)) != _SPACE.sub("", code):
+        raise ValueError(
+            "--systems must hold names such as vi, refined(cm(iblm)) or "
+            f"refined(vi, num_members=5). Received: {text}"
+        )
+    return found
 
 
-def _read(tokens, text):
-    """Reads an expression; returns it and the tokens behind it."""
-    if not tokens or not tokens[0].isidentifier():
-        raise _error(text)
-    name, rest = tokens[0], tokens[1:]
-    if rest[:1] != ["("]:
-        return Expression(name), rest
-    argument, options = None, []
-    rest = rest[1:]
-    while True:
-        if rest[1:2] == ["="] and rest[2:] and rest[2] not in "(),=":
-            options.append((rest[0], rest[2]))
-            rest = rest[3:]
-        elif argument is None and not options:
-            argument, rest = _read(rest, text)
-        else:
-            raise _error(text)
-        if rest[:1] == [")"]:
-            return Expression(name, argument, tuple(options)), rest[1:]
-        if rest[:1] != [","]:
-            raise _error(text)
-        rest = rest[1:]
-
-
-def _error(text):
-    return ValueError(
-        "--systems must hold names such as vi, refined(cm(iblm)) or "
-        f"refined(vi, num_members=5). Received: {text}"
+def _read(node, code):
+    if isinstance(node, ast.Name):
+        return Expression(node.id)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        raise ValueError("neither a name nor a call of one")
+    argument = [_read(each, code) for each in node.args] or [None]
+    options = tuple(
+        (each.arg, ast.get_source_segment(code, each.value))
+        for each in node.keywords
     )
+    if any(set("(,") & set(value) for _, value in options):
+        raise ValueError("an option of several values")
+    return Expression(node.func.id, argument[0], options)
