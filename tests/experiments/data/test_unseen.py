@@ -9,27 +9,34 @@ from tfp_refine.experiments.data import unseen
 
 
 def _config(*names):
-    return types.SimpleNamespace(unseen=names, dataset="own")
+    return types.SimpleNamespace(unseen=names, dataset="own", seed=3)
 
 
 def test_names_are_made_or_loaded_in_their_order():
+    x = np.arange(12.0).reshape(4, 3)
     found = unseen.load(
-        _config("other", "made"), {"made": lambda: [1]}, lambda name: [name]
+        _config("other", "turned", "shuffled"),
+        x,
+        lambda: [1],
+        lambda name: [name],
     )
-    assert list(found.items()) == [("other", ["other"]), ("made", [1])]
-    assert unseen.load(_config(), {}) == {}
+    assert list(found) == ["other", "turned", "shuffled"]
+    assert (found["other"], found["turned"]) == (["other"], [1])
+    np.testing.assert_array_equal(found["shuffled"], unseen.shuffled(x, 3))
+    assert unseen.load(_config(), x) == {}
 
 
 @pytest.mark.parametrize(
     ("name", "load_other", "message"),
     [
-        ("own", str, "made, or other data sets. Received: --unseen=own for"),
-        ("other", None, "--unseen must name some of made. Received"),
+        ("own", str, "shuffled, or other data sets. Received: --unseen=own"),
+        ("other", None, "--unseen must name some of shuffled. Received"),
+        ("turned", None, "--unseen must name some of shuffled. Received"),
     ],
 )
 def test_other_names_are_refused(name, load_other, message):
     with pytest.raises(ValueError, match=message):
-        unseen.load(_config(name), {"made": lambda: [1]}, load_other)
+        unseen.load(_config(name), np.eye(2), load_other=load_other)
 
 
 def test_shuffled_columns_keep_their_values(rng):

@@ -33,3 +33,9 @@ def test_many_texts_are_the_same_as_few():
     np.testing.assert_array_equal(
         numbers(many), np.tile(numbers(TEXTS), (200, 1))
     )
+
+
+def test_no_texts_are_no_numbers():
+    numbers = words.vectorizer(TEXTS, 100, 3)(TEXTS[:0])
+    assert numbers.shape == (0, 3)
+    assert numbers.dtype == np.int32

@@ -76,21 +76,17 @@ def _check_part(config, name, part):
 
 def _check(config, kind):
     """Checks that no field was given that has no meaning for such data."""
-    foreign = set()
+    foreign = ["unseen"] if kind == "regression" else ["split_kind"]
     if kind != "images":
-        foreign |= {"rotations", "flipped_pixels", "corruptions", "classes"}
-        foreign |= {"augment"}
-    if kind == "regression":
-        foreign |= {"unseen"}
-    else:
-        foreign |= {"split_kind"}
+        foreign += ["augment", "classes", "corruptions", "flipped_pixels"]
+        foreign += ["rotations"]
     specs = config_lib.specs(type(config))
-    for name in sorted(foreign):
-        if getattr(config, name) not in ((), specs[name].default):
+    for name in foreign:
+        value = getattr(config, name)
+        if value not in ((), specs[name].default):
             raise ValueError(
                 f"--{name} has no meaning for --dataset={config.dataset}, "
-                f"which is of --kind={kind}. "
-                f"Received: --{name}={getattr(config, name)}"
+                f"which is of --kind={kind}. Received: --{name}={value}"
             )
 
 
@@ -133,10 +129,7 @@ def _table(config, number):
         validation=validation,
         test=(x_test, raw.labels[split.test_index]),
         num_classes=len(raw.class_names),
-        unseen=unseen.load(
-            config,
-            {unseen.SHUFFLED: lambda: unseen.shuffled(x_test, config.seed)},
-        ),
+        unseen=unseen.load(config, x_test),
     )
 
 
@@ -156,8 +149,8 @@ def _texts(config, number):
         num_classes=len(texts.class_names),
         unseen=unseen.load(
             config,
-            {unseen.SHUFFLED: lambda: unseen.shuffled(x_test, config.seed)},
-            lambda name: numbers(_load_texts(config, name).x_test),
+            x_test,
+            load_other=lambda name: numbers(_load_texts(config, name).x_test),
         ),
     )
 

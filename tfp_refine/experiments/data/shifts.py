@@ -3,43 +3,27 @@
 from tfp_refine import datasets
 
 
-def of(config):
-    """Returns the arguments of `shifted_sets` that a configuration gives."""
-    return (
-        config.rotations,
-        config.flipped_pixels,
-        config.corruptions,
-        config.seed,
-    )
-
-
-def shifted_sets(images, rotations, flipped, corruptions, seed):
+def shifted_sets(images, config):
     """Yields shifted versions of images.
 
     Args:
         images: Raw pixels, uint8, `[N, H, W, C]`.
-        rotations: Angles in degrees.
-        flipped: Fractions of pixels to invert.
-        corruptions: Names of corruptions, each taken at five severities.
-        seed: Integer.
+        config: `fields.Bench` with `rotations`, `flipped_pixels` and
+            `corruptions`, each of which is taken at five severities.
 
     Yields:
         name: "rotation", "flipped_pixels" or the name of a corruption.
         strength: Degrees, fraction or severity.
         images: Raw pixels, `[N, H, W, C]`.
     """
-    for degrees in rotations:
+    for degrees in config.rotations:
         yield "rotation", degrees, datasets.rotate_images(images, degrees)
-    for fraction in flipped:
-        changed = datasets.flip_pixels(images, fraction, seed)
+    for fraction in config.flipped_pixels:
+        changed = datasets.flip_pixels(images, fraction, config.seed)
         yield "flipped_pixels", fraction, changed
-    for name in corruptions:
+    for name in config.corruptions:
         for severity in range(1, 6):
-            changed = datasets.corrupt_images(images, name, severity, seed)
+            changed = datasets.corrupt_images(
+                images, name, severity, config.seed
+            )
             yield name, severity, changed
-
-
-def check(images, *changes):
-    """Tries each shift on one image, so that errors come before long work."""
-    for _ in shifted_sets(images[:1], *changes):
-        pass

@@ -2,16 +2,17 @@
 
 import numpy as np
 
-# Made of test inputs; other names are those of data sets.
 TURNED, SHUFFLED = "turned", "shuffled"
 
 
-def load(config, made, load_other=None):
-    """Loads what --unseen names.
+def load(config, x_test, turned=None, load_other=None):
+    """Loads the inputs of --unseen.
 
     Args:
         config: `fields.Bench`.
-        made: Dict from a name to a function that makes inputs.
+        x_test: Test inputs, `[N, ...]`, which are "shuffled".
+        turned: Function that returns those that are "turned", or `None` if
+            that has no meaning.
         load_other: Function of the name of a data set that returns inputs, or
             `None` if no other set has such inputs.
 
@@ -21,6 +22,8 @@ def load(config, made, load_other=None):
     Raises:
         ValueError: If a name is invalid.
     """
+    made = {} if turned is None else {TURNED: turned}
+    made[SHUFFLED] = lambda: shuffled(x_test, config.seed)
     found = {}
     for name in config.unseen:
         if name in made:

@@ -4,8 +4,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-_BATCH = 1024
-
 
 def vectorizer(texts, vocabulary, length):
     """Learns a vocabulary.
@@ -23,21 +21,17 @@ def vectorizer(texts, vocabulary, length):
     layer = keras.layers.TextVectorization(
         max_tokens=vocabulary, output_sequence_length=length
     )
-    layer.adapt(
-        tf.data.Dataset.from_tensor_slices(_strings(texts)).batch(_BATCH)
-    )
+    layer.adapt(_batches(texts))
 
     def words(texts):
-        numbers = [
-            np.asarray(layer(_strings(texts[begin : begin + _BATCH])), np.int32)
-            for begin in range(0, len(texts), _BATCH)
-        ]
-        numbers = np.concatenate(numbers)
+        found = [np.zeros((0, length), np.int32), *map(layer, _batches(texts))]
+        numbers = np.concatenate(found, dtype=np.int32, casting="same_kind")
         numbers[numbers[:, 0] == 0, 0] = 1
         return numbers
 
     return words
 
 
-def _strings(texts):
-    return tf.constant([str(text) for text in texts])
+def _batches(texts):
+    texts = tf.constant([*map(str, texts)], tf.string)
+    return tf.data.Dataset.from_tensor_slices(texts).batch(1024)
