@@ -173,6 +173,14 @@ def _config(**changes):
     return config.with_defaults(config.after_data("table", (3,), 40))
 
 
+def test_a_deep_ensemble_without_its_schedule_is_refused_before_any_fit():
+    config = dataclasses.replace(_config(), learning_rate_schedule="step")
+    of = repetition.Repetition(config, _data(is_regression=False))
+    for name in ("deep_ensemble", "adversarial_ensemble", "multi_swag"):
+        assert "--learning_rate_schedule=step" in of.why_not(parse(name))
+    assert of.why_not(parse("swag")) is None
+
+
 @pytest.fixture(scope="module")
 def repetitions(tmp_path_factory):
     """Returns a function that makes a repetition whose fields are recorded."""

@@ -1,5 +1,7 @@
 """Distances of posteriors to the samples of NUTS."""
 
+import dataclasses
+
 import numpy as np
 
 from tfp_refine import metrics
@@ -78,26 +80,24 @@ def reference_of(subject):
         reference: `registry.Expression`, or `None` if there is none.
     """
     own = subject.expression
-    known = [
+    found = [
         expression
         for expression in subject.bench.expressions().values()
         if expression.name == "nuts"
     ]
     if registry.is_network(own):
-        found = [nuts for nuts in known if nuts.argument.argument == own]
+        found = [nuts for nuts in found if nuts.argument.argument == own]
         return found[0] if found else None
     if own.name not in (*_LAPLACES, "flows", "nuts"):
         return None
     base = own if own.name in _LAPLACES else own.argument
     found = [
         nuts
-        for nuts in known
-        if (nuts.argument.name, nuts.argument.argument)
-        == (base.name, base.argument)
+        for nuts in found
+        if dataclasses.replace(nuts.argument, options=base.options) == base
     ]
-    # Stable: the first of those that are as good.
-    found.sort(key=lambda nuts: nuts.argument != base)
-    return found[0] if found else None
+    # The first of those that are as good.
+    return min(found, key=lambda nuts: nuts.argument != base, default=None)
 
 
 def _key(subject):

@@ -3,18 +3,16 @@
 import keras
 import numpy as np
 
-from tfp_refine import laplace
-from tfp_refine import posteriors
-from tfp_refine import refinement
 from tfp_refine.experiments import bench
 from tfp_refine.experiments.measures import predictions
-from tfp_refine.experiments.systems import laplace as laplace_systems
+from tfp_refine.experiments.systems import laplace
 from tfp_refine.experiments.systems import registry
 from tfp_refine.experiments.systems import variational
 
 _BYTES = 4  # of a number, float32
 # Weights of a tensor that histograms show.
 _MAX_WEIGHTS = 300
+_LAPLACES = ("laplace", "laplace_all", "flows")
 _STAIRCASE = (
     "trace_step",
     "trace_elbo",
@@ -66,33 +64,30 @@ def bound(subject):
             refinement.
         details: Dict with the `"staircase"` of a refinement.
     """
-    fitted, data = subject.fitted, subject.data
+    fitted, data, fit = subject.fitted, subject.data, subject.fit
     constant = 0.0
     if data.is_regression:
         constant = len(data.train[1]) * float(np.log(data.scaler.scale[0]))
-    if fitted.posterior is None:
-        mean, error = variational.elbo(subject.fit, fitted.model)
-        return {"elbo": mean - constant, "elbo_standard_error": error}, {}
-    if not isinstance(fitted.posterior, refinement.RefinedEnsemble):
-        mean, error = laplace_systems.elbo(
-            fitted.posterior, _laplace_of(subject), subject.fit.seed("bound")
-        )
-        return {"elbo": mean - constant, "elbo_standard_error": error}, {}
-    mean, error = variational.elbo(subject.fit, fitted.posterior)
-    history = fitted.posterior.history
-    staircase = {
-        name: (
-            history[name]
-            if name in ("trace_step", "kept")
-            else history[name] - constant
-        ).tolist()
-        for name in _STAIRCASE
+    posterior, name = fitted.posterior, subject.expression.name
+    if name in _LAPLACES:
+        start = subject.expression
+        if name == "flows":
+            start = start.argument
+        base = subject.repetition.fitted(start)[0].posterior
+        mean, error = laplace.elbo(posterior, base, fit.seed("bound"))
+    else:
+        mean, error = variational.elbo(fit, posterior or fitted.model)
+    found = {"elbo": mean - constant, "elbo_standard_error": error}
+    if name != "refined":
+        return found, {}
+    found["elbo_init"] = float(np.mean(posterior.elbo_init)) - constant
+    offsets = {"trace_step": 0.0, "kept": 0.0}
+    return found, {
+        "staircase": {
+            key: (posterior.history[key] - offsets.get(key, constant)).tolist()
+            for key in _STAIRCASE
+        }
     }
-    return {
-        "elbo": mean - constant,
-        "elbo_standard_error": error,
-        "elbo_init": float(np.mean(fitted.posterior.elbo_init)) - constant,
-    }, {"staircase": staircase}
 
 
 def weights(subject):
@@ -139,12 +134,7 @@ def observe(fit, model, entry):
         )
     if not fit.config.test_curve:
         return found
-    draws = posteriors.predict(
-        model,
-        fit.data.test[0],
-        fit.config.num_samples if fit.network.is_random else 1,
-        seed=fit.seed("predictions"),
-    )
+    draws = fit.predictive(model)(fit.data.test[0])
     if fit.data.is_regression:
         scores = predictions.of_regression(draws, fit.data)
     else:
@@ -153,24 +143,13 @@ def observe(fit, model, entry):
 
 
 def _has_bound(subject):
-    """Tells whether a system has a bound that compares with others."""
+    """Returns whether a system has a bound that compares with others."""
     name = subject.expression.name
-    network = subject.fit.network
-    if name in ("laplace", "laplace_all", "flows"):
-        return True
-    return network.family in ("vi", "ffg", "mnf") and (
-        registry.is_network(subject.expression) or name in ("refined", "longer")
+    is_trained = registry.is_network(subject.expression)
+    return name in _LAPLACES or (
+        subject.fit.network.family != "map"
+        and (is_trained or name in ("refined", "longer"))
     )
-
-
-def _laplace_of(subject):
-    """Returns the Laplace approximation that a posterior is, or refines."""
-    posterior = subject.fitted.posterior
-    if isinstance(
-        posterior, laplace.LastLayerLaplace | laplace.DiagonalLaplace
-    ):
-        return posterior
-    return subject.repetition.fitted(subject.expression.argument)[0].posterior
 
 
 COSTS = bench.Measure("costs_and_curve", costs, ("num_samples", "test_curve"))

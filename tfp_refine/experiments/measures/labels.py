@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 
 from tfp_refine import metrics
-from tfp_refine import posteriors
 from tfp_refine.experiments import bench
 from tfp_refine.experiments.measures import fits
 
@@ -62,15 +61,7 @@ def observe(fit, model, entry):
     Returns:
         metrics: What `fits.observe` and `memory` measure.
     """
-    accuracies = _accuracies(
-        fit.data,
-        lambda x: posteriors.predict(
-            model,
-            x,
-            fit.config.num_samples if fit.network.is_random else 1,
-            seed=fit.seed("predictions"),
-        ),
-    )
+    accuracies = _accuracies(fit.data, fit.predictive(model))
     return fits.observe(fit, model, entry) | accuracies
 
 

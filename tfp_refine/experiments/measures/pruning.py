@@ -65,15 +65,27 @@ def analyze(model, predict, labels):
             units that it does not use; and, with a log-uniform prior,
             `"noise_ratios"`, the part of the weights that could be dropped.
     """
-    variational = _variational_layers(model.layers)
-    hidden = _hidden_layers(model)
+    variational = [
+        layer
+        for layer in model.layers
+        if isinstance(layer, layers.VariationalLayer)
+    ]
+    hidden = [layer for layer in variational if layer is not model.layers[-1]]
     return {
         "layers": {layer.name: _describe(layer) for layer in variational},
         "prior_variances": {
             layer.name: _prior_variance(layer) for layer in variational
         },
         "curve": _curve(model, hidden, predict, labels),
-        "noise_ratios": _noise_ratios(model),
+        # Where the prior says which weights are noise.
+        "noise_ratios": {
+            f"{layer.name}/{weight.name}": float(
+                np.mean(weight.regularizer.pruned(weight.loc, weight.scale))
+            )
+            for layer in variational
+            for weight in layer.variational_weights
+            if hasattr(weight.regularizer, "pruned")
+        },
         "pruned": {
             layer.name: int(layer.pruned_units().sum()) for layer in hidden
         },
@@ -85,19 +97,6 @@ def analyze(model, predict, labels):
             for layer in hidden
         },
     }
-
-
-def _hidden_layers(model):
-    """Returns the variational layers before the outputs."""
-    return _variational_layers(model.layers[:-1])
-
-
-def _variational_layers(candidates):
-    return [
-        layer
-        for layer in candidates
-        if isinstance(layer, layers.VariationalLayer)
-    ]
 
 
 def _describe(layer):
@@ -117,18 +116,6 @@ def _describe(layer):
     return points
 
 
-def _noise_ratios(model):
-    """Returns the part of the weights that is noise, where the prior tells."""
-    return {
-        f"{layer.name}/{weight.name}": float(
-            np.mean(weight.regularizer.pruned(weight.loc, weight.scale))
-        )
-        for layer in model.layers
-        for weight in getattr(layer, "variational_weights", ())
-        if hasattr(weight.regularizer, "pruned")
-    }
-
-
 def _prior_variance(layer):
     """Returns the variance of the kernel's prior, given its mean, or `None`."""
     kernel = layer.variational_weights[0]
@@ -138,22 +125,18 @@ def _prior_variance(layer):
 
 def _curve(model, hidden, predict, labels):
     """Computes the test likelihood with fewer and fewer units."""
-    ratios = np.concatenate([layer.unit_signal_to_noise() for layer in hidden])
-    rank = np.argsort(np.argsort(ratios))
-    sizes = np.cumsum([len(layer.unit_signal_to_noise()) for layer in hidden])
+    ratios = [layer.unit_signal_to_noise() for layer in hidden]
+    ends = np.cumsum([len(of_layer) for of_layer in ratios])
+    rank = np.argsort(np.argsort(np.concatenate(ratios)))
     pruned = int(sum(layer.pruned_units().sum() for layer in hidden))
-    removed = np.unique(
-        [
-            pruned,
-            *np.linspace(0, len(ratios) - 1, _CURVE_POINTS).astype(int),
-        ]
-    )
+    points = np.linspace(0, len(rank) - 1, _CURVE_POINTS).astype(int)
+    removed = np.unique([pruned, *points])
     before = model.get_weights()
     nll = []
     try:
         for count in removed:
             for layer, mask in zip(
-                hidden, np.split(rank < count, sizes[:-1]), strict=True
+                hidden, np.split(rank < count, ends[:-1]), strict=True
             ):
                 layer.remove_units(mask)
             draws = predict(model)

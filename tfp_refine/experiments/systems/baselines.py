@@ -29,9 +29,18 @@ def scale_temperature(fit, start):
     )
 
 
-def deep_ensemble(fit, adversarial_epsilon=None):
+def why_no_ensemble(fit):
+    """Returns why a deep ensemble cannot be trained, or `None`."""
+    if fit.config.learning_rate_schedule == "step":
+        return "A deep ensemble has no --learning_rate_schedule=step."
+    return None
+
+
+def deep_ensemble(fit):
     """Trains a deep ensemble, of the same steps for each member."""
-    config, data = fit.config, fit.data
+    config, data, epsilon = fit.config, fit.data, None
+    if fit.expression.name == "adversarial_ensemble":
+        epsilon = config.adversarial_epsilon
     steps = config.train_steps
     model = networks.build(fit.network, config, data, fit.seed("weights"))
     networks.compile_network(model, config, data, steps)
@@ -42,18 +51,13 @@ def deep_ensemble(fit, adversarial_epsilon=None):
         steps=steps,
         batch_size=config.batch_size,
         learning_rate=config.learning_rate,
-        learning_rate_decay=_decay(config),
-        adversarial_epsilon=adversarial_epsilon,
+        learning_rate_decay=config.learning_rate_schedule,
+        adversarial_epsilon=epsilon,
         checkpoint_dir=fit.directory,
         seed=fit.seed("ensemble"),
         verbose=config.verbose,
     )
     return _of_points(ensemble, ensemble.params, config.num_members * steps)
-
-
-def adversarial_ensemble(fit):
-    """Trains a deep ensemble on adversarial examples too."""
-    return deep_ensemble(fit, fit.config.adversarial_epsilon)
 
 
 def swag(fit, start):
@@ -70,8 +74,7 @@ def swag(fit, start):
         seed=fit.seed("swag"),
         verbose=config.verbose,
     )
-    per_epoch = max(1, len(fit.data.train[1]) // config.batch_size)
-    steps = config.swag_snapshots * per_epoch
+    steps = config.swag_snapshots * _per_epoch(fit)
     gaussians = getattr(posterior, "members", (posterior,))
     return fitted.Fitted(
         fitted.predictive(
@@ -90,7 +93,6 @@ def swag(fit, start):
 def cyclical_sghmc(fit, start):
     """Samples weights in cycles, from trained ones."""
     config = fit.config
-    per_epoch = max(1, len(fit.data.train[1]) // config.batch_size)
     per_cycle = max(1, config.train_steps // config.cycles)
     posterior = sampling.cyclical_sghmc(
         start.model,
@@ -100,7 +102,7 @@ def cyclical_sghmc(fit, start):
         steps_per_cycle=per_cycle,
         # Noise is in the last steps of a cycle, and not in most of it.
         steps_per_sample=max(
-            1, min(per_epoch, per_cycle // (2 * config.samples_per_cycle))
+            1, min(_per_epoch(fit), per_cycle // (2 * config.samples_per_cycle))
         ),
         batch_size=config.batch_size,
         learning_rate=config.sgd_learning_rate,
@@ -127,10 +129,5 @@ def _of_points(posterior, points, num_steps):
     )
 
 
-def _decay(config):
-    name = config.learning_rate_schedule
-    if name == "step":
-        raise ValueError(
-            "A deep ensemble has no --learning_rate_schedule=step."
-        )
-    return name
+def _per_epoch(fit):
+    return max(1, len(fit.data.train[1]) // fit.config.batch_size)

@@ -1,5 +1,7 @@
 """Laplace's approximation, its refinement by flows, and NUTS."""
 
+import contextlib
+
 import keras
 import numpy as np
 
@@ -20,7 +22,7 @@ _TUNING_DRAWS = 200
 _LAPLACES = laplace.DiagonalLaplace | laplace.LastLayerLaplace
 
 
-def why_no_laplace(fit):
+def why_not(fit):
     """Returns why a trained network has no Laplace approximation, or `None`."""
     config = fit.config
     if fit.data.is_regression and config.likelihood == "heteroscedastic":
@@ -28,49 +30,74 @@ def why_no_laplace(fit):
             "Its likelihood has one noise for all inputs; "
             "--likelihood=homoscedastic has it."
         )
-    if prior_precision(config) == "grid_search" and not len(
-        fit.data.validation[1]
-    ):
+    is_searched = prior_precision(config) == "grid_search"
+    if is_searched and not len(fit.data.validation[1]):
         return "--prior_precision=grid_search needs a --validation_fraction."
-    return None
-
-
-def why_not_all_layers(fit):
-    """Returns why there is none of all layers, or `None`."""
-    return why_no_laplace(fit) or _why_too_large(
-        fit, "max_laplace_weights", "laplace has"
-    )
+    if fit.expression.name == "laplace":
+        return None
+    return _why_too_large(fit, "max_laplace_weights", "laplace has")
 
 
 def why_not_sampled(fit):
     """Returns why a posterior cannot be sampled, or `None`."""
-    if fit.expression.argument.name != "laplace_all":
-        return why_no_laplace(fit)
-    return why_not_all_layers(fit) or _why_too_large(
-        fit, "max_sampled_weights", "nuts(laplace) samples"
-    )
+    if fit.expression.argument.name == "laplace":
+        return None
+    return _why_too_large(fit, "max_sampled_weights", "nuts(laplace) samples")
 
 
 def _why_too_large(fit, name, other):
     largest = getattr(fit.config, name)
-    if fit.num_weights <= largest:
+    if fit.repetition.num_weights <= largest:
         return None
     return (
-        f"The network has {fit.num_weights} weights, more than --{name}="
-        f"{largest}; {other} those of the last layer."
+        f"The network has {fit.repetition.num_weights} weights, more than "
+        f"--{name}={largest}; {other} those of the last layer."
     )
 
 
-def last_layer(fit, start):
-    """Fits Laplace's approximation of the last layer."""
-    return _fit(
-        fit, start, laplace.LastLayerLaplace, hessian=fit.config.hessian
+def approximate(fit, start):
+    """Fits Laplace's approximation of the last layer, or of all layers."""
+    config, data = fit.config, fit.data
+    model, likelihood, options = start.model, "classification", {}
+    if data.is_regression:
+        # The output before the noise; it shares its weights.
+        means = model.get_layer("outputs").output
+        likelihood, model = "regression", keras.Model(model.input, means)
+        _, scale = losses.HeteroscedasticGaussianNLL().loc_and_scale(
+            start.model(data.train[0][:1])
+        )
+        options["noise_scale"] = float(np.ravel(scale)[0])
+    if fit.expression.name == "laplace":
+        options["hessian"] = config.hessian
+        posterior = laplace.LastLayerLaplace(model, likelihood, **options)
+    else:
+        posterior = laplace.DiagonalLaplace(model, likelihood, **options)
+    posterior.fit(*data.train, verbose=config.verbose)
+    rule = prior_precision(config)
+    if rule == "grid_search":
+        posterior.optimize_prior_precision(
+            rule,
+            validation_data=data.validation,
+            predictive=config.predictive,
+            num_samples=_TUNING_DRAWS,
+            seed=fit.seed("tuning"),
+            verbose=config.verbose,
+        )
+    elif rule == "marginal_likelihood":
+        posterior.optimize_prior_precision()
+    else:
+        posterior.prior_precision = rule
+    is_full = options.get("hessian") == "full"
+    return fitted.Fitted(
+        _draws(fit, posterior, posterior.noise_scale),
+        start.num_steps,
+        start.num_numbers + posterior.view.size ** (2 if is_full else 1),
+        posterior=posterior,
+        diagnostics={
+            "prior_precision": posterior.prior_precision,
+            "log_marginal_likelihood": posterior.log_marginal_likelihood(),
+        },
     )
-
-
-def all_layers(fit, start):
-    """Fits Laplace's approximation of all layers, predicting by its outputs."""
-    return _fit(fit, start, laplace.DiagonalLaplace)
 
 
 def refine_by_flows(fit, start):
@@ -81,17 +108,19 @@ def refine_by_flows(fit, start):
         start,
         lambda: refine(start.posterior, config, fit.seed("flows")),
     )
-    num_params = _num_params(posterior)
-    num_steps = _flow_epochs(config, fit.data.train[1]) * _per_epoch(
-        config, fit.data.train[1]
+    num_params = sum(
+        int(np.size(part.parameters[name]))
+        for part in posterior.bijector.bijectors
+        if isinstance(part, bijectors.Radial | bijectors.Planar)
+        for name in type(part).parameter_properties()
     )
+    epochs, per_epoch = _flow_epochs(config, fit.data.train[1])
     return start._replace(
         draws=_draws(fit, posterior, start.posterior.noise_scale),
-        num_steps=start.num_steps + num_steps,
+        num_steps=start.num_steps + epochs * per_epoch,
         num_numbers=start.num_numbers + num_params,
         posterior=posterior,
         diagnostics={"num_params": float(num_params)},
-        seconds=None,
     )
 
 
@@ -115,7 +144,7 @@ def refine(posterior, config, seed):
             config.flow_base,
         ),
         batch_size=config.flow_batch_size,
-        epochs=_flow_epochs(config, posterior.targets),
+        epochs=_flow_epochs(config, posterior.targets)[0],
         learning_rate=config.flow_learning_rate,
         num_samples=config.flow_samples,
         seed=seed,
@@ -142,10 +171,9 @@ def sample(fit, start):
     )
     return start._replace(
         draws=_draws(fit, samples, start.posterior.noise_scale),
-        num_numbers=fit.num_weights + samples.samples.size,
+        num_numbers=fit.repetition.num_weights + samples.samples.size,
         posterior=samples,
         diagnostics={k: float(v) for k, v in samples.diagnostics.items()},
-        seconds=None,
     )
 
 
@@ -155,18 +183,16 @@ def prior_precision(config):
     Raises:
         ValueError: If it is neither.
     """
-    if config.prior_precision in RULES:
-        return config.prior_precision
-    try:
-        value = float(config.prior_precision)
-    except ValueError:
-        value = None
-    if value is None or not 0.0 < value < float("inf"):
-        raise ValueError(
-            f"--prior_precision must be a positive number, {' or '.join(RULES)}"
-            f". Received: {config.prior_precision}"
-        )
-    return value
+    text = config.prior_precision
+    if text in RULES:
+        return text
+    with contextlib.suppress(ValueError):
+        if 0.0 < float(text) < float("inf"):
+            return float(text)
+    raise ValueError(
+        f"--prior_precision must be a positive number, {' or '.join(RULES)}. "
+        f"Received: {text}"
+    )
 
 
 def elbo(posterior, base, seed, num_draws=100):
@@ -190,12 +216,10 @@ def elbo(posterior, base, seed, num_draws=100):
 
 
 def _flow_epochs(config, targets):
-    least = -(-_FLOW_STEPS // _per_epoch(config, targets))
-    return config.flow_epochs or max(20, least)
-
-
-def _per_epoch(config, targets):
-    return max(1, len(targets) // config.flow_batch_size)
+    """Returns the epochs of a refinement by flows, and the steps of each."""
+    per_epoch = max(1, len(targets) // config.flow_batch_size)
+    usual = max(20, -(-_FLOW_STEPS // per_epoch))
+    return config.flow_epochs or usual, per_epoch
 
 
 def _kept(fit, start, make):
@@ -211,47 +235,6 @@ def _kept(fit, start, make):
     posterior = make()
     posterior.save(path)
     return posterior
-
-
-def _fit(fit, start, kind, **options):
-    config, data = fit.config, fit.data
-    model, likelihood = start.model, "classification"
-    if data.is_regression:
-        # What comes before the noise; it shares its weights.
-        means = model.get_layer("outputs").output
-        likelihood, model = "regression", keras.Model(model.input, means)
-        _, scale = losses.HeteroscedasticGaussianNLL().loc_and_scale(
-            start.model(data.train[0][:1])
-        )
-        options["noise_scale"] = float(np.ravel(scale)[0])
-    posterior = kind(model, likelihood, **options)
-    posterior.fit(*data.train, verbose=config.verbose)
-    rule = prior_precision(config)
-    if rule == "grid_search":
-        posterior.optimize_prior_precision(
-            rule,
-            validation_data=data.validation,
-            predictive=config.predictive,
-            num_samples=_TUNING_DRAWS,
-            seed=fit.seed("tuning"),
-            verbose=config.verbose,
-        )
-    elif rule == "marginal_likelihood":
-        posterior.optimize_prior_precision()
-    else:
-        posterior.prior_precision = rule
-    size = posterior.view.size
-    is_full = kind is laplace.LastLayerLaplace and config.hessian == "full"
-    return fitted.Fitted(
-        _draws(fit, posterior, posterior.noise_scale),
-        start.num_steps,
-        start.num_numbers + (size * size if is_full else size),
-        posterior=posterior,
-        diagnostics={
-            "prior_precision": posterior.prior_precision,
-            "log_marginal_likelihood": posterior.log_marginal_likelihood(),
-        },
-    )
 
 
 def _draws(fit, posterior, noise_scale):
@@ -294,13 +277,3 @@ def _linearized_draws(posterior, x, num_samples, seed):
     noise = np.random.default_rng(seed).normal(size=(num_samples, *mean.shape))
     draws = mean + np.einsum("ncd,snd->snc", root, noise)
     return draws.astype(np.float32)
-
-
-def _num_params(posterior):
-    """Returns the number of parameters of a posterior's flows."""
-    return sum(
-        int(np.size(part.parameters[name]))
-        for part in posterior.bijector.bijectors
-        if isinstance(part, bijectors.Radial | bijectors.Planar)
-        for name in type(part).parameter_properties()
-    )

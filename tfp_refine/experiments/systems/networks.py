@@ -17,28 +17,9 @@ from tfp_refine import regularizers
 from tfp_refine.functional import likelihoods
 from tfp_refine.initializers import iblm
 
-_CONV = {
-    "flipout": layers.Conv2DFlipout,
-    "local_reparameterization": layers.Conv2DLocalReparameterization,
-    "reparameterization": layers.Conv2DReparameterization,
-}
-_DENSE = {
-    "flipout": layers.DenseFlipout,
-    "local_reparameterization": layers.DenseLocalReparameterization,
-    "reparameterization": layers.DenseReparameterization,
-}
 # LeNet-5 as Louizos and Welling have it: for MNIST, and for CIFAR-10.
 _LENETS = {"lenet5_caffe": (20, 50, 500), "lenet5_wide": (192, 192, 1000)}
 _NAMES = r"mlp|gru|lenet5|lenet5_caffe|lenet5_wide|resnet\d+|.+\.keras"
-_INITIALIZERS = {
-    "heuristic": initializers.Heuristic,
-    "iblm": initializers.IBLM,
-    "iblm_paper": iblm.PaperIBLM,
-    "lsuv": initializers.LSUV,
-    "orthogonal": initializers.Orthogonal,
-    "uninformative": initializers.Uninformative,
-    "xavier_normal": initializers.XavierNormal,
-}
 # Random streams, below the seed.
 _WEIGHTS, _DROPPED, _INITIALIZATION = range(30, 33)
 
@@ -157,23 +138,32 @@ def build(network, config, data, seed, penalized=True):
     reason = why_not(network, config)
     if reason is not None:
         raise ValueError(reason)
-    weights_seed = functional.seeds.key(seed, _WEIGHTS)
     if is_file(config):
         return load(config, data)
+    weights_seed = functional.seeds.key(seed, _WEIGHTS)
+    # Rates of dropout come with a penalty of their own.
+    regularizer = None
+    if penalized and network == Network("map"):
+        regularizer = penalty(config, len(data.train[0]))
     if config.model == "gru":
-        return _gru(config, data, weights_seed)
-    arguments = (
-        _point_arguments(network, config, data, penalized)
-        if network.family == "map"
-        else _random_arguments(network, config, data)
-    )
-    model = _zoo(network, config, data, weights_seed, arguments)
+        return _gru(config, data, weights_seed, regularizer)
+    if network.family == "map":
+        arguments = {
+            "conv_layer": keras.layers.Conv2D,
+            "dense_layer": keras.layers.Dense,
+            "kernel_regularizer": regularizer,
+            "bias_regularizer": regularizer,
+        }
+    else:
+        arguments = _random_arguments(network, config)
+        arguments["num_train_examples"] = len(data.train[0])
+    model = _zoo(network, config, data, {"seed": weights_seed} | arguments)
     if network.dropout is not None:
         model = models.to_mc_dropout(
             model,
             config.dropout,
             num_train_examples=len(data.train[0]),
-            prior_scale=prior_scale(config),
+            prior_scale=_scale(config.prior_scale),
             learn_rate=network.dropout == "concrete_dropout",
             seed=functional.seeds.key(seed, _DROPPED),
         )
@@ -192,11 +182,14 @@ def initialize(network, config, model, data, seed):
     """
     if network.initializer is None:
         return
-    make = _INITIALIZERS[network.initializer]
-    make(
+    kind = iblm.PaperIBLM
+    if network.initializer != "iblm_paper":
+        kind = type(initializers.get(network.initializer))
+    initializer = kind(
         seed=functional.seeds.key(seed, _INITIALIZATION),
         verbose=config.verbose,
-    )(model, *data.train)
+    )
+    initializer(model, *data.train)
 
 
 def compile_network(model, config, data, steps):
@@ -293,12 +286,8 @@ def load(config, data):
     return model
 
 
-def prior_scale(config):
-    """Returns the standard deviation of priors, a float or a rule's name."""
-    return _number_or_rule(config.prior_scale)
-
-
-def _number_or_rule(text):
+def _scale(text):
+    """Returns the standard deviation of a prior, a float or a rule's name."""
     try:
         return float(text)
     except ValueError:
@@ -311,7 +300,7 @@ def penalty(config, num_examples):
     Raises:
         ValueError: If the prior's scale is a rule.
     """
-    scale = prior_scale(config)
+    scale = _scale(config.prior_scale)
     if isinstance(scale, str) or not 0.0 < scale < float("inf"):
         raise ValueError(
             "A network of point estimates needs a --prior_scale that is a "
@@ -320,200 +309,155 @@ def penalty(config, num_examples):
     return keras.regularizers.L2(0.5 / (num_examples * scale**2))
 
 
-# The arguments of a model's layers.
-
-
-def _point_arguments(network, config, data, penalized):
-    # Rates of dropout come with a penalty of their own.
-    if network.dropout is not None or not penalized:
-        regularizer = None
-    else:
-        regularizer = penalty(config, len(data.train[0]))
-    return {
-        "conv_layer": keras.layers.Conv2D,
-        "dense_layer": keras.layers.Dense,
-        "kernel_regularizer": regularizer,
-        "bias_regularizer": regularizer,
-    }
-
-
-def _random_arguments(network, config, data):
-    prior = regularizer(network.prior, config)
+def _random_arguments(network, config):
+    """Returns arguments of the layers of a network with posteriors."""
+    prior = _prior(network.prior, config)
     arguments = {
         "kernel_regularizer": prior,
         "bias_regularizer": prior,
-        "num_train_examples": len(data.train[0]),
         "kl_scale": config.kl_scale * network.kl_scale,
     }
-    if network.family in ("ffg", "mnf"):
-        flows = {"flow_length": 0}
-        if network.family == "mnf":
-            flows = {
-                "flow_length": config.mnf_flow_length,
-                "flow_units": config.mnf_flow_units,
-            }
-        flows |= {
-            "auxiliary_flow_length": config.mnf_auxiliary_length,
-            "auxiliary_flow_units": config.mnf_auxiliary_units,
-            "log_var_init": config.log_var_init,
-            "max_std": config.max_std,
-            "inference_estimator": config.inference_estimator,
-        }
+    if network.family == "vi":
+        scale = config.initial_scale
+        kernel = bias = layers.MeanFieldPosterior(scale)
+        if network.posterior == "fv":
+            kernel = bias = layers.FixedVariancePosterior(scale)
+        elif network.posterior == "k_tied":
+            kernel = layers.KTiedPosterior(config.posterior_rank, scale)
+        elif network.posterior == "low_rank":
+            kernel = layers.LowRankPosterior(config.posterior_rank, scale)
         return arguments | {
-            "conv_layer": functools.partial(layers.Conv2DMNF, **flows),
-            "dense_layer": functools.partial(layers.DenseMNF, **flows),
+            "conv_layer": _layer(
+                "Conv2D", network.estimator or config.conv_estimator
+            ),
+            "dense_layer": _layer(
+                "Dense", network.estimator or config.dense_estimator
+            ),
+            "kernel_posterior": kernel,
+            "bias_posterior": bias,
         }
-    kernel, bias = _posteriors(network.posterior, config)
-    estimator = network.estimator
+    flows = {
+        "auxiliary_flow_length": config.mnf_auxiliary_length,
+        "auxiliary_flow_units": config.mnf_auxiliary_units,
+        "log_var_init": config.log_var_init,
+        "max_std": config.max_std,
+        "inference_estimator": config.inference_estimator,
+        "flow_length": 0,
+    }
+    if network.family == "mnf":
+        flows["flow_length"] = config.mnf_flow_length
+        flows["flow_units"] = config.mnf_flow_units
     return arguments | {
-        "conv_layer": _CONV[estimator or config.conv_estimator],
-        "dense_layer": _DENSE[estimator or config.dense_estimator],
-        "kernel_posterior": kernel,
-        "bias_posterior": bias,
+        "conv_layer": functools.partial(layers.Conv2DMNF, **flows),
+        "dense_layer": functools.partial(layers.DenseMNF, **flows),
     }
 
 
-def regularizer(name, config):
+def _layer(kind, estimator):
+    """Returns a class of variational layers."""
+    return getattr(layers, kind + estimator.title().replace("_", ""))
+
+
+def _prior(name, config):
     """Returns the KL regularizer of a prior; reads the fields of that alone."""
-
-    def gamma():
-        return config.precision_shape, config.precision_rate
-
-    def collapsed_mean():
+    if name == "gaussian":
+        return regularizers.GaussianKL(_scale(config.prior_scale))
+    if name == "eb":
+        return regularizers.EmpiricalBayesKL(
+            initial_prior_scale=_scale(config.prior_scale),
+            learn_mean=config.learn_prior_mean,
+        )
+    if name == "cm":
         learn = config.learn_alpha_reg
         return regularizers.CollapsedMeanKL(
             config.alpha_reg,
-            _number_or_rule(config.cm_prior_scale),
+            _scale(config.cm_prior_scale),
             learn=None if learn == "no" else learn,
             shared=learn != "no",
         )
-
-    make = {
-        "gaussian": lambda: regularizers.GaussianKL(prior_scale(config)),
-        "eb": lambda: regularizers.EmpiricalBayesKL(
-            initial_prior_scale=prior_scale(config),
-            learn_mean=config.learn_prior_mean,
-        ),
-        "cm": collapsed_mean,
-        "cv": lambda: regularizers.CollapsedVarianceKL(*gamma()),
-        "cmv": lambda: regularizers.CollapsedMeanVarianceKL(
-            *gamma(), delta=config.alpha_reg
-        ),
-        "fflu": regularizers.LogUniformKL,
-        "scale_mixture": regularizers.ScaleMixtureKL,
-    }[name]
-    return make()
+    if name == "fflu":
+        return regularizers.LogUniformKL()
+    if name == "scale_mixture":
+        return regularizers.ScaleMixtureKL()
+    gamma = config.precision_shape, config.precision_rate
+    if name == "cv":
+        return regularizers.CollapsedVarianceKL(*gamma)
+    return regularizers.CollapsedMeanVarianceKL(*gamma, delta=config.alpha_reg)
 
 
-def _posteriors(name, config):
-    """Returns the posterior families of kernels and of biases."""
-    scale = config.initial_scale
-    if name == "fv":
-        fixed = layers.FixedVariancePosterior(scale)
-        return fixed, fixed
-    mean_field = layers.MeanFieldPosterior(scale)
-    if name == "mean_field":
-        return mean_field, mean_field
-    make = {
-        "k_tied": layers.KTiedPosterior,
-        "low_rank": layers.LowRankPosterior,
-    }
-    return make[name](config.posterior_rank, scale), mean_field
-
-
-# The models.
-
-
-def _zoo(network, config, data, seed, arguments):
-    shape, outputs = data.train[0].shape[1:], data.num_classes
-    arguments = arguments | {"seed": seed}
-    name = config.model
+def _zoo(network, config, data, arguments):
+    """Builds an MLP, a LeNet or a ResNet."""
+    shape, name = data.train[0].shape[1:], config.model
     if name == "mlp":
-        arguments["layer"] = arguments.pop("dense_layer")
         del arguments["conv_layer"]
-        if not data.is_regression:
-            noise = {"outputs": outputs}
-        elif config.likelihood == "homoscedastic":
-            noise = {"noise_scale": config.noise_scale}
-        else:
-            noise = {"outputs": 2}  # a mean and a raw scale
+        outputs = data.num_classes or 2  # a mean and a raw scale
+        if data.is_regression and config.likelihood == "homoscedastic":
+            outputs, arguments["noise_scale"] = 1, config.noise_scale
         model = models.MLP(
             shape,
+            outputs,
             hidden=config.hidden,
             activation=config.activation,
-            **noise,
+            layer=arguments.pop("dense_layer"),
             **arguments,
         )
-        if "noise_scale" in noise:
+        if "noise_scale" in arguments:
             model.get_layer("noise").trainable = config.learn_noise
         return model
-    if name.startswith("resnet"):
-        return _resnet(network, config, data, arguments)
-    if name in _LENETS:
-        arguments |= {"widths": _LENETS[name], "padding": "valid"}
-    return models.LeNet5(
-        shape, outputs, activation=config.activation, **arguments
-    )
-
-
-def _resnet(network, config, data, arguments):
-    is_map = network.family == "map"
-    if is_map:
-        arguments = {
-            "seed": arguments["seed"],
-            "num_train_examples": len(data.train[0]),
-        }
-    # The biases of a ResNet are point estimates.
+    if not name.startswith("resnet"):
+        if name in _LENETS:
+            arguments |= {"widths": _LENETS[name], "padding": "valid"}
+        arguments["activation"] = config.activation
+        return models.LeNet5(shape, data.num_classes, **arguments)
+    # Of a ResNet, biases are point estimates, and without posteriors the
+    # penalty of all is its own.
     arguments.pop("bias_posterior", None)
+    variational = config.variational
+    if network.family == "map":
+        variational, arguments = "none", {"seed": arguments["seed"]}
     return models.ResNet(
-        data.train[0].shape[1:],
+        shape,
         data.num_classes,
-        depth=int(config.model.removeprefix("resnet")),
-        variational="none" if is_map else config.variational,
+        depth=int(name.removeprefix("resnet")),
+        variational=variational,
         batch_norm=config.batch_norm,
         **arguments,
     )
 
 
-def _gru(config, data, seed):
+def _gru(config, data, seed, regularizer):
     """Builds a recurrent network of words, or of the rows of images."""
-    x = data.train[0]
-    regularizer = penalty(config, len(x))
+    shape, dtype = data.train[0].shape[1:], data.train[0].dtype
     seeds = [functional.seeds.key(seed, number) for number in range(3)]
-
-    def initializer(number, name="glorot_uniform"):
-        return keras.initializers.get(
-            {"class_name": name, "config": {"seed": seeds[number]}}
-        )
-
-    if np.issubdtype(x.dtype, np.integer):
-        inputs = keras.Input(x.shape[1:], dtype="int32", name="inputs")
+    glorot = keras.initializers.GlorotUniform
+    inputs = keras.Input(shape, dtype=dtype, name="inputs")
+    if np.issubdtype(dtype, np.integer):
         sequence = keras.layers.Embedding(
             config.vocabulary,
             config.embedding,
-            embeddings_initializer=initializer(0, "random_uniform"),
+            embeddings_initializer=keras.initializers.RandomUniform(
+                seed=seeds[0]
+            ),
             embeddings_regularizer=regularizer,
             mask_zero=True,
             name="embedding",
         )(inputs)
     else:
-        inputs = keras.Input(x.shape[1:], name="inputs")
-        sequence = keras.layers.Reshape((x.shape[1], -1), name="rows")(inputs)
-    dense = functools.partial(
-        keras.layers.Dense,
-        kernel_initializer=initializer(2),
-        kernel_regularizer=regularizer,
-        bias_regularizer=regularizer,
-    )
+        sequence = keras.layers.Reshape((shape[0], -1), name="rows")(inputs)
     features = keras.layers.GRU(
-        config.hidden[0],
-        kernel_initializer=initializer(1),
-        recurrent_initializer=initializer(1, "orthogonal"),
+        *config.hidden,
+        kernel_initializer=glorot(seeds[1]),
+        recurrent_initializer=keras.initializers.Orthogonal(seed=seeds[1]),
         kernel_regularizer=regularizer,
         recurrent_regularizer=regularizer,
         bias_regularizer=regularizer,
         name="gru",
     )(sequence)
-    return keras.Model(
-        inputs, dense(data.num_classes, name="logits")(features), name="gru"
-    )
+    logits = keras.layers.Dense(
+        data.num_classes,
+        kernel_initializer=glorot(seeds[2]),
+        kernel_regularizer=regularizer,
+        bias_regularizer=regularizer,
+        name="logits",
+    )(features)
+    return keras.Model(inputs, logits, name="gru")

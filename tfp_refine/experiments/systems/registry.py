@@ -205,7 +205,7 @@ SYSTEMS = {
         _HAVASI,
         "num_members refine_steps variance_ratios",
         _VARIATIONAL,
-        variational.train_longer,
+        variational.train,
     ),
     "refined": System(
         "refined {}",
@@ -231,6 +231,7 @@ SYSTEMS = {
         _LAKSHMINARAYANAN,
         "num_members",
         baselines.deep_ensemble,
+        baselines.why_no_ensemble,
         fits_start=False,
     ),
     "adversarial_ensemble": _of_map(
@@ -238,7 +239,8 @@ SYSTEMS = {
         "ensembles.deep_ensemble",
         _LAKSHMINARAYANAN,
         "adversarial_epsilon num_members",
-        baselines.adversarial_ensemble,
+        baselines.deep_ensemble,
+        baselines.why_no_ensemble,
         fits_start=False,
     ),
     "swag": _of_map(
@@ -264,16 +266,16 @@ SYSTEMS = {
         "laplace.LastLayerLaplace",
         "Kristiadi et al., 2020",
         "hessian predictive prior_precision",
-        laplace.last_layer,
-        laplace.why_no_laplace,
+        laplace.approximate,
+        laplace.why_not,
     ),
     "laplace_all": _of_map(
         "Laplace, all layers",
         "laplace.DiagonalLaplace",
         "Ritter et al., 2018",
         "predictive prior_precision",
-        laplace.all_layers,
-        laplace.why_not_all_layers,
+        laplace.approximate,
+        laplace.why_not,
     ),
     "flows": System(
         "{}, refined by flows",
@@ -282,7 +284,6 @@ SYSTEMS = {
         "flow_*",
         _LAPLACES,
         laplace.refine_by_flows,
-        laplace.why_no_laplace,
     ),
     "nuts": System(
         "NUTS on {}",

@@ -10,6 +10,7 @@ from absl import logging
 from tfp_refine import datasets
 from tfp_refine import functional
 from tfp_refine.experiments.harness import memory
+from tfp_refine.experiments.systems import fitted as fitted_lib
 from tfp_refine.experiments.systems import networks
 from tfp_refine.experiments.systems import registry
 from tfp_refine.experiments.systems import variational
@@ -41,12 +42,6 @@ class Repetition:
         folder: `folder.Folder`, or `None` if nothing is to be fitted.
         observe: Function of a `Fit`, a model and a segment of its history
             that returns more of the history, or `None`.
-
-    Attributes:
-        config: The same.
-        data: The same.
-        number: The same.
-        folder: The same.
     """
 
     def __init__(self, config, data, number=0, folder=None, observe=None):
@@ -82,12 +77,11 @@ class Repetition:
         if reason is not None:
             return reason
         networks.build(fit.network, fit.config, self.data, 0)
-        while expression is not None:
-            system = registry.SYSTEMS[expression.name]
-            reason = system.why_not and system.why_not(Fit(self, expression))
+        for each in expression.chain:
+            why_not = registry.SYSTEMS[each.name].why_not
+            reason = why_not and why_not(Fit(self, each))
             if reason:
                 return reason
-            expression = expression.argument
         return None
 
     def fitted(self, expression):
@@ -125,19 +119,18 @@ class Repetition:
 
     def _fit(self, expression):
         system = registry.SYSTEMS[expression.name]
-        starts, start_costs = [], []
+        starts = []
         if system.fit is not None and system.fits_start:
-            start, costs = self.fitted(expression.argument)
-            starts, start_costs = [start], [costs]
+            starts = [self.fitted(expression.argument)]
         logging.info(
             "Repetition %d: %s", self.number, registry.short(expression)
         )
-        fit = Fit(self, expression)
+        fit, run = Fit(self, expression), system.fit or variational.train
         is_first = not fit.directory.exists()
         fit.directory.mkdir(parents=True, exist_ok=True)
         begin = time.monotonic()
         with memory.Peak() as peak:
-            fitted = fit.run(*starts)
+            fitted = run(fit, *(start for start, _ in starts))
         seconds = time.monotonic() - begin
         if fitted.seconds is not None:
             seconds = fitted.seconds
@@ -147,9 +140,10 @@ class Repetition:
             f"{self.path(expression)}/costs",
             lambda: {"fit_seconds": seconds, "memory": peak.mebibytes},
         )
+        costs = [own, *(costs for _, costs in starts)]
         return fitted, {
-            "fit_seconds": _total(sum, own, start_costs, "fit_seconds"),
-            "memory": _total(max, own, start_costs, "memory"),
+            "fit_seconds": _combined(sum, costs, "fit_seconds"),
+            "memory": _combined(max, costs, "memory"),
         }
 
 
@@ -157,37 +151,41 @@ class Fit:
     """The inputs of one fit.
 
     Attributes:
+        repetition: `Repetition`.
         expression: `registry.Expression` of the system.
         config: `fields.Bench`, with the options of the system.
         data: `dataset.Dataset`.
         network: `networks.Network` that it trains, or starts from.
+        seed: As `Repetition.seed`.
     """
 
     def __init__(self, repetition, expression):
-        self._repetition = repetition
-        self.expression = expression
-        self.data = repetition.data
+        self.repetition, self.expression = repetition, expression
+        self.data, self.seed = repetition.data, repetition.seed
         self.config = registry.configured(expression, repetition.config)
         self.network = registry.network_of(expression)
-        self.seed = repetition.seed
 
     @property
     def directory(self):
         """Folder of the checkpoints of the fit."""
-        repetition = self._repetition
-        return repetition.folder.path / repetition.path(self.expression) / "fit"
+        of = self.repetition
+        return of.folder.path / of.path(self.expression) / "fit"
 
     @property
-    def num_weights(self):
-        """Number of weights of the network without posteriors."""
-        return self._repetition.num_weights
+    def num_draws(self):
+        """Number of draws of a prediction."""
+        return self.config.num_samples if self.network.is_random else 1
+
+    def predictive(self, model):
+        """Returns the `Fitted.draws` of a compiled model."""
+        seed = self.seed("predictions")
+        return fitted_lib.predictive(model, self.num_draws, seed)
 
     @property
     def observe(self):
         """Function of a model and a segment that returns more of the latter."""
-        if self._repetition.observe is None:
-            return None
-        return functools.partial(self._repetition.observe, self)
+        observe = self.repetition.observe
+        return observe and functools.partial(observe, self)
 
     @property
     def augmentation(self):
@@ -200,15 +198,8 @@ class Fit:
             flip=self.config.augment == "crop_and_flip",
         )
 
-    def run(self, *starts):
-        """Fits the system to the data; returns a `fitted.Fitted`."""
-        system = registry.SYSTEMS[self.expression.name]
-        if system.fit is not None:
-            return system.fit(self, *starts)
-        return variational.train_network(self, self.network)
 
-
-def _total(combine, own, starts, key):
+def _combined(combine, costs, key):
     """Combines costs; `None` if one of them is not known."""
-    values = [own[key], *(costs[key] for costs in starts)]
+    values = [each[key] for each in costs]
     return None if None in values else combine(values)

@@ -14,26 +14,25 @@ from tfp_refine.experiments.systems import fitted
 from tfp_refine.experiments.systems import networks
 
 
-def train_network(fit, network, steps=None, start=None):
+def train(fit, start=None):
     """Trains a network, resumably.
 
     Args:
         fit: `repetition.Fit`.
-        network: `networks.Network`.
-        steps: Number of steps; `None` stands for the configured one.
-        start: Fitted network whose weights to start from, or `None`.
+        start: Fitted network that is trained on, for as many steps as its
+            refinement takes, or `None`.
 
     Returns:
         fitted: `fitted.Fitted`.
     """
-    config, data = fit.config, fit.data
+    config, data, network = fit.config, fit.data, fit.network
     begin = time.monotonic()
     model = networks.build(network, config, data, fit.seed("weights"))
-    steps = steps or config.train_steps
+    steps = refinement_steps(config) if start else config.train_steps
     networks.compile_network(model, config, data, steps)
     if networks.is_file(config):
         return fitted.Fitted(
-            fitted.predictive(model, 1, 0),
+            fit.predictive(model),
             0,
             functional.WeightView(model).size,
             model=model,
@@ -62,20 +61,14 @@ def train_network(fit, network, steps=None, start=None):
         verbose=config.verbose,
     )
     model = trained.model
-    num_draws = config.num_samples if network.is_random else 1
     return fitted.Fitted(
-        fitted.predictive(model, num_draws, fit.seed("predictions")),
+        fit.predictive(model),
         steps + (start.num_steps if start else 0),
         functional.WeightView(model).size,
         model=model,
         history=trained.history,
         seconds=built + sum(entry["seconds"] for entry in trained.history),
     )
-
-
-def train_longer(fit, start):
-    """Trains a posterior on, for as many steps as its refinement takes."""
-    return train_network(fit, fit.network, refinement_steps(fit.config), start)
 
 
 def refine(fit, start):
