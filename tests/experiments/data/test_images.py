@@ -41,7 +41,6 @@ def test_pixels_are_standardized_by_training_images(sets):
     assert len(data.train[1]) == 24
     assert len(data.validation[1]) == 6
     assert data.num_classes == 5
-    assert data.is_image
     np.testing.assert_array_equal(data.pixels, sets["own"].x_test)
     np.testing.assert_allclose(data.scale(data.pixels), data.test[0])
     assert abs(data.train[0].mean()) < 0.1

@@ -44,7 +44,6 @@ def test_texts_of_a_folder_are_numbers_of_words(root):
     data = load_texts(root, unseen=("shuffled", "other"))
     assert data.num_classes == 2
     assert not data.is_regression
-    assert not data.is_image
     for part, count in (("train", 36), ("validation", 4), ("test", 20)):
         x, y = getattr(data, part)
         assert x.shape == (count, 8)

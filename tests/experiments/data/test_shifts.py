@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfp_refine.experiments.data import shifts
+from tfp_refine.experiments.data import images
 from tfp_refine.experiments.harness import fields
 
 
@@ -16,13 +16,13 @@ def test_shifts_are_those_of_the_configuration(pixels):
     config = fields.Bench(
         rotations=(30.0,), flipped_pixels=(0.25,), corruptions=("contrast",)
     )  # fmt: skip
-    found = list(shifts.shifted_sets(pixels, config))
+    found = list(images.shifted_sets(pixels, config))
     assert [(name, strength) for name, strength, _ in found] == [
         ("rotation", 30.0),
         ("flipped_pixels", 0.25),
         *(("contrast", severity) for severity in range(1, 6)),
     ]
-    assert all(images.shape == pixels.shape for _, _, images in found)
+    assert all(x.shape == pixels.shape for _, _, x in found)
 
 
 def test_strengths_grow_and_draws_repeat(pixels):
@@ -32,8 +32,8 @@ def test_strengths_grow_and_draws_repeat(pixels):
             seed=seed,
         )  # fmt: skip
         return [
-            np.abs(images.astype(float) - pixels).mean()
-            for _, _, images in shifts.shifted_sets(pixels, config)
+            np.abs(changed.astype(float) - pixels).mean()
+            for _, _, changed in images.shifted_sets(pixels, config)
         ]
 
     flipped, noisy = np.split(np.asarray(distances(0)), [3])
@@ -55,8 +55,8 @@ def test_strengths_grow_and_draws_repeat(pixels):
 def test_wrong_shifts_are_found_on_one_image(pixels, changes):
     config = fields.Bench(**changes)
     with pytest.raises(ValueError, match="Received"):
-        list(shifts.shifted_sets(pixels[:1], config))
+        list(images.shifted_sets(pixels[:1], config))
 
 
 def test_no_shifts_need_no_images(pixels):
-    assert not [*shifts.shifted_sets(pixels.astype("f4"), fields.Bench())]
+    assert not [*images.shifted_sets(pixels.astype("f4"), fields.Bench())]

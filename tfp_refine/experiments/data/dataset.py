@@ -14,20 +14,19 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """A data set, split and scaled.
+    """A data set, split and scaled: inputs and targets, `[N, ...]`.
 
     Attributes:
-        train: Inputs and targets, `[N, ...]`.
-        validation: Likewise; may be empty.
-        test: Likewise.
+        train: Training examples.
+        validation: Validation examples; may be none.
+        test: Test examples.
         num_classes: Number of classes; `None` for a regression, whose targets
             are standardized, `[N, 1]`.
-        scaler: Of a regression: `datasets.Standardizer` of the targets.
-        unseen: Dict from a name to inputs that are not of this set.
-        shifted: Function that yields a name, a strength and shifted versions
-            of the first test inputs, as `shifts.shifted_sets`.
-        pixels: Of images with 256 levels: the test images as they were read,
-            else `None`.
+        scaler: Of the targets of a regression.
+        unseen: Inputs that are not of this set, by their name.
+        shifted: Function that yields what `images.shifted_sets` does, of the
+            first test inputs.
+        pixels: Test images as they were read, if they have 256 levels.
         scale: Function that makes inputs of such pixels.
     """
 
@@ -45,11 +44,6 @@ class Dataset:
     def is_regression(self) -> bool:
         """Whether targets are numbers."""
         return self.num_classes is None
-
-    @property
-    def is_image(self) -> bool:
-        """Whether inputs are images."""
-        return self.train[0].ndim == 4
 
     @property
     def digest(self) -> str:

@@ -1,6 +1,7 @@
 """Noisy values of functions of one variable."""
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 
@@ -31,22 +32,19 @@ class FunctionData(dataset.Dataset):
     truth: np.ndarray
 
 
-def load(function, num_points, seed, *, reach, noise, end):
+def load(
+    function: Callable[[np.ndarray], np.ndarray],
+    num_points: int,
+    seed: int | list[int],
+    *,
+    reach: float,
+    noise: float,
+    end: float,
+) -> FunctionData:
     """Draws `y = f(x) + e`, `e ~ N(0, noise**2)`, x in [-reach, reach].
 
     Inputs and targets are scaled by their true moments, so that the noise is
-    the same part of a target in each draw of the data.
-
-    Args:
-        function: Function of inputs, `[N]`.
-        num_points: Number of training examples.
-        seed: Integer or list of integers.
-        reach: Largest input.
-        noise: Standard deviation.
-        end: Largest input on the grid.
-
-    Returns:
-        data: `FunctionData`.
+    the same part of a target in each draw of the data. The grid ends at `end`.
     """
     rng = np.random.default_rng(seed)
     inputs = datasets.Standardizer(np.zeros(1), np.full(1, reach / 3**0.5))

@@ -1,18 +1,20 @@
 """Images as experiments take them."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from tfp_refine import datasets
 from tfp_refine.experiments.data import dataset
-from tfp_refine.experiments.data import shifts
 from tfp_refine.experiments.data import unseen
+from tfp_refine.experiments.harness import fields
 
 # Images of --dataset whose classes are not trained on.
 OTHER_CLASSES = "other_classes"
 
 
-def load(config, number=0):
-    """Loads images; see `load.load`. They have one split."""
+def load(config: fields.Bench, number: int = 0) -> dataset.Dataset:
+    """Loads images; they have one split."""
     del number
     raw = datasets.load_images(config.dataset, config.data_dir, config.download)
     not_trained = {}
@@ -39,10 +41,10 @@ def load(config, number=0):
 
     def shifted():
         few = raw.x_test[: config.shift_examples]
-        for name, strength, pixels in shifts.shifted_sets(few, config):
+        for name, strength, pixels in shifted_sets(few, config):
             yield name, strength, scale(pixels)
 
-    for _ in shifts.shifted_sets(raw.x_test[:1], config):
+    for _ in shifted_sets(raw.x_test[:1], config):
         pass  # errors come before long work
     x_test = scale(raw.x_test)
     return dataset.Dataset(
@@ -73,3 +75,24 @@ def _check_units(config, pixels):
             f"that both have the same units. Received: {pixels.dtype} pixels "
             f"of --dataset={config.dataset}"
         )
+
+
+def shifted_sets(
+    images: np.ndarray, config: fields.Bench
+) -> Iterator[tuple[str, float, np.ndarray]]:
+    """Yields shifted versions of raw pixels, uint8, `[N, H, W, C]`.
+
+    Before them come the name of the shift ("rotation", "flipped_pixels" or that
+    of a corruption) and its strength: degrees, a fraction or a severity.
+    """
+    for degrees in config.rotations:
+        yield "rotation", degrees, datasets.rotate_images(images, degrees)
+    for fraction in config.flipped_pixels:
+        changed = datasets.flip_pixels(images, fraction, config.seed)
+        yield "flipped_pixels", fraction, changed
+    for name in config.corruptions:
+        for severity in range(1, 6):
+            changed = datasets.corrupt_images(
+                images, name, severity, config.seed
+            )
+            yield name, severity, changed

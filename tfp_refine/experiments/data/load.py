@@ -11,11 +11,12 @@ from tfp_refine.experiments.data import images
 from tfp_refine.experiments.data import unseen
 from tfp_refine.experiments.data import words
 from tfp_refine.experiments.harness import config as config_lib
+from tfp_refine.experiments.harness import fields
 
 _TEXTS = ("20newsgroups", "ag_news_subset", "imdb_reviews", "trec")
 
 
-def kind_of(config):
+def kind_of(config: fields.Bench) -> str:
     """Returns the kind of the data set: --kind, or what it is known as."""
     if config.kind is not None:
         return config.kind
@@ -30,15 +31,8 @@ def kind_of(config):
     return "images"
 
 
-def load(config, number=0):
-    """Loads a data set.
-
-    Args:
-        config: `fields.Bench`, with a `validation_fraction`.
-        number: Number of the repetition: tables are split anew for each.
-
-    Returns:
-        data: `dataset.Dataset`.
+def load(config: fields.Bench, number: int = 0) -> dataset.Dataset:
+    """Loads the data of a repetition; tables are split anew for each.
 
     Raises:
         ValueError: If there is no such set, or fields do not fit it.

@@ -1,29 +1,28 @@
 """Inputs that are not of a data set, which systems should notice."""
 
+from collections.abc import Callable
+
 import numpy as np
 
-TURNED, SHUFFLED = "turned", "shuffled"
+from tfp_refine.experiments.harness import fields
 
 
-def load(config, x_test, turned=None, load_other=None):
-    """Loads the inputs of --unseen.
+def load(
+    config: fields.Bench,
+    x_test: np.ndarray,
+    turned: Callable[[], np.ndarray] | None = None,
+    load_other: Callable[[str], np.ndarray] | None = None,
+) -> dict[str, np.ndarray]:
+    """Loads the inputs of --unseen, `[N, ...]`, by their names.
 
-    Args:
-        config: `fields.Bench`.
-        x_test: Test inputs, `[N, ...]`, which are "shuffled".
-        turned: Function that returns those that are "turned", or `None` if
-            that has no meaning.
-        load_other: Function of the name of a data set that returns inputs, or
-            `None` if no other set has such inputs.
-
-    Returns:
-        unseen: Dict from name to inputs, `[N, ...]`.
+    Test inputs are "shuffled"; `turned` makes the inputs of that name, and
+    `load_other` those of another data set, where they have a meaning.
 
     Raises:
         ValueError: If a name is invalid.
     """
-    made = {} if turned is None else {TURNED: turned}
-    made[SHUFFLED] = lambda: shuffled(x_test, config.seed)
+    made = {} if turned is None else {"turned": turned}
+    made["shuffled"] = lambda: shuffled(x_test, config.seed)
     found = {}
     for name in config.unseen:
         if name in made:
@@ -40,7 +39,7 @@ def load(config, x_test, turned=None, load_other=None):
     return found
 
 
-def shuffled(x, seed):
+def shuffled(x: np.ndarray, seed: int) -> np.ndarray:
     """Takes each number of an example from another example."""
     rng = np.random.default_rng([seed, 5])
     columns = x.reshape(len(x), -1)

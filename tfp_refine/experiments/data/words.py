@@ -1,22 +1,20 @@
 """Texts as numbers."""
 
+from collections.abc import Callable
+
 import keras
 import numpy as np
 import tensorflow as tf
 
 
-def vectorizer(texts, vocabulary, length):
-    """Learns a vocabulary.
+def vectorizer(
+    texts: np.ndarray, vocabulary: int, length: int
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Learns the most frequent words of training texts, strings `[N]`.
 
-    Args:
-        texts: Training texts, array of strings, `[N]`.
-        vocabulary: Most words; of those, the most frequent are known.
-        length: Words that are read of a text.
-
-    Returns:
-        words: Function of texts `[N]` to numbers of words, int32,
-            `[N, length]`: 0 behind the end, 1 for unknown words, and for a text
-            without words, of which networks would see nothing.
+    Returns a function of texts `[N]` to numbers of their first words, int32,
+    `[N, length]`: 0 behind the end, 1 for unknown words, and for a text without
+    words, of which networks would see nothing.
     """
     layer = keras.layers.TextVectorization(
         max_tokens=vocabulary, output_sequence_length=length

@@ -10,18 +10,10 @@ from tfp_refine.experiments.systems import registry
 METRICS = ("accuracy", "entropy", "nll")
 
 
-def attack(subject):
-    """Measures predictions of perturbed test images.
+def attack(subject: bench.Subject) -> tuple[dict, dict]:
+    """Measures predictions of perturbed test images, of uint8 pixels.
 
-    Args:
-        subject: `bench.Subject` of a network, with uint8 `pixels`. Its
-            configuration has `epsilons`, parts of the range of a pixel;
-            `attack_samples`, the draws that the gradient averages; and
-            `attack_examples`.
-
-    Returns:
-        metrics: Dict of floats by `attack/EPSILON/METRIC`.
-        details: Empty dict.
+    Names are `attack/EPSILON/METRIC`, epsilon a part of the range of a pixel.
     """
     config, data, found = subject.config, subject.data, {}
     few = slice(config.attack_examples)

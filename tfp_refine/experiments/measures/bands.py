@@ -1,22 +1,20 @@
 """Predictions of a function of one variable, and beyond its data."""
 
+from typing import Any
+
 import numpy as np
 
 from tfp_refine import losses
 from tfp_refine.experiments import bench
+from tfp_refine.experiments.data import functions
 
 
-def measure(subject):
+def measure(subject: bench.Subject) -> tuple[dict, dict]:
     """Measures predictions of a function, within its data and at the ends.
 
-    Args:
-        subject: `bench.Subject` with `functions.FunctionData`.
-
-    Returns:
-        metrics: Dict of floats: `"rmse_at_data"`, the distance of the mean from
-            the function within the data, and means of the predictive standard
-            deviation, `"scale_at_data"` and `"scale_far"`, at both ends.
-        details: Dict with the `"bands"` of `plotting.predictive_bands`.
+    `"rmse_at_data"` is the distance of the mean from the function within the
+    data; `"scale_at_data"` and `"scale_far"`, at both ends, are means of the
+    predictive standard deviation. Details are for `plotting.predictive_bands`.
     """
     data = subject.data
     band, rmse = predict(subject.draws(data.grid_inputs), data)
@@ -28,17 +26,13 @@ def measure(subject):
     }, {"bands": {name: values.tolist() for name, values in band.items()}}
 
 
-def predict(draws, data):
-    """Summarizes draws on the grid, in original units.
+def predict(
+    draws: np.ndarray, data: functions.FunctionData
+) -> tuple[dict[str, np.ndarray], float]:
+    """Summarizes means and raw scales on the grid, `[S, G, 2]`.
 
-    Args:
-        draws: Means and raw scales, `[S, G, 2]`.
-        data: `functions.FunctionData`.
-
-    Returns:
-        band: Dict of the `"mean"` and the `"scale"`, a standard deviation with
-            that of the noise, each `[G]`.
-        rmse: Distance of the mean from the function within the data.
+    Returns the `"mean"` and the `"scale"`, with that of the noise, each `[G]`,
+    in original units, and `"rmse_at_data"` of `measure`.
     """
     loc, noise = (
         np.asarray(values, np.float64)[..., 0]
@@ -52,17 +46,10 @@ def predict(draws, data):
     return {"mean": mean, "scale": scale}, float(np.sqrt(np.mean(error**2)))
 
 
-def figure(results, data, detail="bands"):
-    """Draws the predictions of the first repetition.
-
-    Args:
-        results: `bench.Results`.
-        data: `functions.FunctionData`.
-        detail: Name of the details to draw.
-
-    Returns:
-        figure: `matplotlib.figure.Figure`, or `None` if there is nothing.
-    """
+def figure(
+    results: bench.Results, data: functions.FunctionData, detail: str = "bands"
+) -> Any:
+    """Draws predictions of the first repetition; `None` if there are none."""
     from tfp_refine import plotting
 
     bands = {

@@ -12,16 +12,10 @@ from tfp_refine.experiments.systems import registry
 _LAPLACES = ("laplace", "laplace_all")
 
 
-def distance(subject):
-    """Measures the distance to half of the samples of NUTS.
+def distance(subject: bench.Subject) -> tuple[dict, dict]:
+    """Measures the squared distance `"mmd"` to half of the samples of NUTS.
 
-    Args:
-        subject: `bench.Subject`.
-
-    Returns:
-        metrics: Dict with the squared distance `"mmd"`; that of NUTS itself is
-            between its halves.
-        details: Empty dict.
+    That of NUTS itself is between its halves.
 
     Raises:
         bench.UnavailableError: If NUTS failed.
@@ -47,15 +41,10 @@ def distance(subject):
     return {"mmd": metrics.mmd(half, samples)}, {}
 
 
-def halves(samples):
-    """Splits samples: each second chain, or each second sample.
+def halves(samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Splits samples `[T, chains, P]` into two of `[S, P]`, float64.
 
-    Args:
-        samples: Weights, `[T, chains, P]`.
-
-    Returns:
-        first: Weights, float64, `[S, P]`.
-        second: Likewise.
+    Each gets every second chain, or every second sample of a single one.
     """
     samples = np.asarray(samples, np.float64)
     axis = 1 if samples.shape[1] > 1 else 0
@@ -67,17 +56,11 @@ def halves(samples):
     return first.reshape(-1, size), second.reshape(-1, size)
 
 
-def reference_of(subject):
+def reference_of(subject: bench.Subject) -> registry.Expression | None:
     """Finds the NUTS among the systems that a system is compared with.
 
     It samples the weights of the same layers of the same network: from the same
     Laplace approximation if there is such a one, whose prior it then has.
-
-    Args:
-        subject: `bench.Subject`.
-
-    Returns:
-        reference: `registry.Expression`, or `None` if there is none.
     """
     own = subject.expression
     found = [

@@ -7,6 +7,7 @@ from tfp_refine.experiments import bench
 from tfp_refine.experiments.measures import predictions
 from tfp_refine.experiments.systems import laplace
 from tfp_refine.experiments.systems import registry
+from tfp_refine.experiments.systems import repetition
 from tfp_refine.experiments.systems import variational
 
 _BYTES = 4  # of a number, float32
@@ -23,16 +24,8 @@ _STAIRCASE = (
 )
 
 
-def costs(subject):
-    """Returns the costs of a fit, and its learning curve.
-
-    Args:
-        subject: `bench.Subject`.
-
-    Returns:
-        metrics: Dict of floats, or `None` where they are not known.
-        details: Dict with the `"history"` of a training.
-    """
+def costs(subject: bench.Subject) -> tuple[dict, dict]:
+    """Returns the costs of a fit, and its learning curve."""
     fitted = subject.fitted
     found = {
         **subject.costs,
@@ -52,17 +45,11 @@ def costs(subject):
     return found, {"curve": curve} if curve else {}
 
 
-def bound(subject):
+def bound(subject: bench.Subject) -> tuple[dict, dict]:
     """Estimates the bound on the evidence, of systems that have one.
 
-    Args:
-        subject: `bench.Subject`.
-
-    Returns:
-        metrics: Dict with the `"elbo"`, nats, in the original units of a
-            regression, and its `"elbo_standard_error"`; `"elbo_init"`, before a
-            refinement.
-        details: Dict with the `"staircase"` of a refinement.
+    It is in nats, in the original units of a regression. `"elbo_init"` is that
+    before a refinement, of which the details have the `"staircase"`.
     """
     fitted, data, fit = subject.fitted, subject.data, subject.fit
     constant = 0.0
@@ -90,7 +77,7 @@ def bound(subject):
     }
 
 
-def weights(subject):
+def weights(subject: bench.Subject) -> tuple[dict, dict]:
     """Returns means and standard deviations of some weights' posteriors."""
     found = {}
     for layer in subject.fitted.model.layers:
@@ -108,17 +95,13 @@ def weights(subject):
     return {}, {"weights": found}
 
 
-def observe(fit, model, entry):
-    """Measures a model after a segment of its training.
+def observe(
+    fit: repetition.Fit, model: keras.Model, entry: dict[str, float]
+) -> dict[str, float]:
+    """Measures a model after a segment of its training, by its entry.
 
-    Args:
-        fit: `repetition.Fit`.
-        model: The model.
-        entry: The segment's entry of the history.
-
-    Returns:
-        metrics: Dict of floats: `"kl"`, nats, of a model with posteriors; and
-            metrics of test data by `test_METRIC`, if they are asked for.
+    Returns the `"kl"`, nats, of a model with posteriors; and metrics of test
+    data by `test_METRIC`, if they are asked for.
     """
     found = {}
     tensors = [

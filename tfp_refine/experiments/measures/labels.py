@@ -2,23 +2,20 @@
 
 import dataclasses
 
+import keras
 import numpy as np
 
 from tfp_refine import metrics
 from tfp_refine.experiments import bench
+from tfp_refine.experiments.data import dataset
 from tfp_refine.experiments.measures import fits
+from tfp_refine.experiments.systems import repetition
 
 
-def randomize(data, size, seed):
+def randomize(
+    data: dataset.Dataset, size: int, seed: int | list[int]
+) -> dataset.Dataset:
     """Draws labels of some training images, and of as many test images.
-
-    Args:
-        data: `dataset.Dataset` of a classification.
-        size: Number of training images.
-        seed: Integer or list of integers.
-
-    Returns:
-        data: `dataset.Dataset`.
 
     Raises:
         ValueError: If there are fewer training images.
@@ -37,30 +34,15 @@ def randomize(data, size, seed):
     return dataclasses.replace(data, train=train, test=test)
 
 
-def memory(subject):
-    """Measures what a classifier remembers, and what it makes of other images.
-
-    Args:
-        subject: `bench.Subject`.
-
-    Returns:
-        metrics: Dict of the `"train_accuracy"` and the `"test_accuracy"`.
-        details: Empty dict.
-    """
+def memory(subject: bench.Subject) -> tuple[dict, dict]:
+    """Measures the `"train_accuracy"`, from memory, and `"test_accuracy"`."""
     return _accuracies(subject.data, subject.draws), {}
 
 
-def observe(fit, model, entry):
-    """Measures a classifier after a segment of its training.
-
-    Args:
-        fit: `repetition.Fit`.
-        model: The model.
-        entry: The segment's entry of the history.
-
-    Returns:
-        metrics: What `fits.observe` and `memory` measure.
-    """
+def observe(
+    fit: repetition.Fit, model: keras.Model, entry: dict[str, float]
+) -> dict[str, float]:
+    """Measures as `fits.observe` and `memory` after a segment of a training."""
     accuracies = _accuracies(fit.data, fit.predictive(model))
     return fits.observe(fit, model, entry) | accuracies
 

@@ -5,23 +5,14 @@ import numpy as np
 from tfp_refine import losses
 from tfp_refine import metrics
 from tfp_refine.experiments import bench
+from tfp_refine.experiments.data import dataset
 
 NUM_BINS = 15
 _SHIFT_METRICS = ("nll", "accuracy", "ece", "entropy")
 
 
-def on_test_data(subject):
-    """Measures predictions of test data.
-
-    Args:
-        subject: `bench.Subject`.
-
-    Returns:
-        metrics: Dict of floats; likelihoods in nats, a regression's metrics in
-            the original units of its targets.
-        details: Dict with the `"calibration"` bins and `"entropies"` of a
-            classifier.
-    """
+def on_test_data(subject: bench.Subject) -> tuple[dict, dict]:
+    """Measures predictions of test data; of a regression, in original units."""
     draws, data = subject.draws(), subject.data
     if data.is_regression:
         return of_regression(draws, data), {}
@@ -41,15 +32,10 @@ def on_test_data(subject):
     }
 
 
-def of_regression(draws, data):
-    """Computes the metrics of a regression.
+def of_regression(draws: np.ndarray, data: dataset.Dataset) -> dict[str, float]:
+    """Computes metrics of means and raw scales, `[S, N, 2]`, of test data.
 
-    Args:
-        draws: Means and raw scales of standardized targets, `[S, N, 2]`.
-        data: `dataset.Dataset`.
-
-    Returns:
-        metrics: Dict of floats.
+    The draws are of standardized targets, the metrics in original units.
     """
     y, scaler = data.test[1], data.scaler
     loc, scale = (
@@ -73,17 +59,8 @@ def of_regression(draws, data):
     }
 
 
-def of_classes(draws, labels):
-    """Computes the metrics of a classifier.
-
-    Args:
-        draws: Logits, `[S, N, C]`.
-        labels: Class numbers, `[N]`.
-
-    Returns:
-        metrics: Dict of floats: `nll` (nats), `accuracy`, `ece`, `brier`, and
-            means of `entropy` and `mutual_information` (nats).
-    """
+def of_classes(draws: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """Computes metrics of logits, `[S, N, C]`, for class numbers `[N]`."""
     logits = {"from_logits": True}
     return {
         "nll": metrics.negative_log_likelihood(labels, draws, **logits),
@@ -99,17 +76,11 @@ def of_classes(draws, labels):
     }
 
 
-def on_unseen_inputs(subject):
+def on_unseen_inputs(subject: bench.Subject) -> tuple[dict, dict]:
     """Measures how well unseen inputs are told from test inputs.
 
-    Args:
-        subject: `bench.Subject`.
-
-    Returns:
-        metrics: Dict of floats by `unseen/NAME/METRIC`: `auroc` and `fpr95` of
-            the confidence, `auroc_entropy` and `fpr95_entropy` of the
-            predictive entropy, and the mean `entropy` (nats).
-        details: Dict with the `"unseen_entropies"`.
+    Names are `unseen/NAME/METRIC`: `auroc` and `fpr95` of the confidence, with
+    `_entropy` of the predictive entropy, and the mean `entropy` (nats).
     """
     draws, found, entropies = subject.draws(), {}, {}
     for name, x in subject.data.unseen.items():
@@ -132,16 +103,8 @@ def on_unseen_inputs(subject):
     return found, {"unseen_entropies": entropies}
 
 
-def on_shifted_inputs(subject):
-    """Measures predictions of test images that are changed more and more.
-
-    Args:
-        subject: `bench.Subject`.
-
-    Returns:
-        metrics: Dict of floats by `shift/NAME/STRENGTH/METRIC`.
-        details: Empty dict.
-    """
+def on_shifted_inputs(subject: bench.Subject) -> tuple[dict, dict]:
+    """Measures predictions of changed images: `shift/NAME/STRENGTH/METRIC`."""
     found, labels = {}, subject.data.test[1]
     for name, strength, images in subject.data.shifted():
         values = of_classes(subject.draws(images), labels[: len(images)])

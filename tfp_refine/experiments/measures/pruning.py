@@ -11,27 +11,54 @@ from tfp_refine.experiments.systems import registry
 _MAX_POINTS, _CURVE_POINTS = 4000, 20
 
 
-def prune(subject):
-    """Removes hidden units of a trained model, those it uses least first.
+def prune(subject: bench.Subject) -> tuple[dict, dict]:
+    """Describes the posterior of each layer, and removes unit after unit.
 
-    Args:
-        subject: `bench.Subject`.
+    Hidden units of all layers with a posterior are removed together, the ones
+    of the lowest signal-to-noise ratio first. The model is left as it was.
 
-    Returns:
-        metrics: Dict with the number of units that are `"pruned"`.
-        details: Dict with `"pruning"`, what `analyze` returns.
+    Details are `"layers"` for `plotting.posterior_scatter`;
+    `"prior_variances"`; `"curve"` for `plotting.pruning_curve`; `"units"`, each
+    layer's KL divergences and signal-to-noise ratios; `"pruned"`, the number of
+    units that it does not use; and, with a log-uniform prior, `"noise_ratios"`,
+    the part of the weights that could be dropped.
     """
-    found = analyze(
-        subject.fitted.model,
-        lambda model: subject.fitted.draws(subject.data.test[0]),
-        subject.data.test[1],
-    )
-    return {"pruned_units": float(sum(found["pruned"].values()))}, {
-        "pruning": found
+    model = subject.fitted.model
+    variational = [
+        layer
+        for layer in model.layers
+        if isinstance(layer, layers.VariationalLayer)
+    ]
+    hidden = [layer for layer in variational if layer is not model.layers[-1]]
+    pruned = {layer.name: int(layer.pruned_units().sum()) for layer in hidden}
+    found = {
+        "layers": {layer.name: _describe(layer) for layer in variational},
+        "prior_variances": {
+            layer.name: _prior_variance(layer) for layer in variational
+        },
+        "curve": _curve(subject, hidden),
+        # Where the prior says which weights are noise.
+        "noise_ratios": {
+            f"{layer.name}/{weight.name}": float(
+                np.mean(weight.regularizer.pruned(weight.loc, weight.scale))
+            )
+            for layer in variational
+            for weight in layer.variational_weights
+            if hasattr(weight.regularizer, "pruned")
+        },
+        "pruned": pruned,
+        "units": {
+            layer.name: {
+                "kl": layer.unit_kl().tolist(),
+                "signal_to_noise": layer.unit_signal_to_noise().tolist(),
+            }
+            for layer in hidden
+        },
     }
+    return {"pruned_units": float(sum(pruned.values()))}, {"pruning": found}
 
 
-def applies(subject):
+def applies(subject: bench.Subject) -> bool:
     """Returns whether units can be removed from the model of a system.
 
     Their scales must be free, and their outputs must reach the next layer only.
@@ -43,60 +70,6 @@ def applies(subject):
         and (network.family, network.posterior) == ("vi", "mean_field")
         and not config.model.startswith("resnet")
     )
-
-
-def analyze(model, predict, labels):
-    """Describes the posterior of each layer, and removes unit after unit.
-
-    Hidden units of all layers with a posterior are removed together, the ones
-    of the lowest signal-to-noise ratio first. The model is left as it was.
-
-    Args:
-        model: `keras.Model` with variational layers, ReLU in between.
-        predict: Function of the model that returns logits of the test images,
-            `[S, N, C]`.
-        labels: Class numbers, `[N]`.
-
-    Returns:
-        pruning: Dict that JSON can hold: `"layers"`, what
-            `plotting.posterior_scatter` shows; `"prior_variances"`; `"curve"`,
-            what `plotting.pruning_curve` shows; `"units"`, each layer's KL
-            divergences and signal-to-noise ratios; `"pruned"`, the number of
-            units that it does not use; and, with a log-uniform prior,
-            `"noise_ratios"`, the part of the weights that could be dropped.
-    """
-    variational = [
-        layer
-        for layer in model.layers
-        if isinstance(layer, layers.VariationalLayer)
-    ]
-    hidden = [layer for layer in variational if layer is not model.layers[-1]]
-    return {
-        "layers": {layer.name: _describe(layer) for layer in variational},
-        "prior_variances": {
-            layer.name: _prior_variance(layer) for layer in variational
-        },
-        "curve": _curve(model, hidden, predict, labels),
-        # Where the prior says which weights are noise.
-        "noise_ratios": {
-            f"{layer.name}/{weight.name}": float(
-                np.mean(weight.regularizer.pruned(weight.loc, weight.scale))
-            )
-            for layer in variational
-            for weight in layer.variational_weights
-            if hasattr(weight.regularizer, "pruned")
-        },
-        "pruned": {
-            layer.name: int(layer.pruned_units().sum()) for layer in hidden
-        },
-        "units": {
-            layer.name: {
-                "kl": layer.unit_kl().tolist(),
-                "signal_to_noise": layer.unit_signal_to_noise().tolist(),
-            }
-            for layer in hidden
-        },
-    }
 
 
 def _describe(layer):
@@ -123,7 +96,7 @@ def _prior_variance(layer):
     return None if scale is None else float(scale) ** 2
 
 
-def _curve(model, hidden, predict, labels):
+def _curve(subject, hidden):
     """Computes the test likelihood with fewer and fewer units."""
     ratios = [layer.unit_signal_to_noise() for layer in hidden]
     ends = np.cumsum([len(of_layer) for of_layer in ratios])
@@ -131,6 +104,7 @@ def _curve(model, hidden, predict, labels):
     pruned = int(sum(layer.pruned_units().sum() for layer in hidden))
     points = np.linspace(0, len(rank) - 1, _CURVE_POINTS).astype(int)
     removed = np.unique([pruned, *points])
+    model, (x, labels) = subject.fitted.model, subject.data.test
     before = model.get_weights()
     nll = []
     try:
@@ -139,9 +113,10 @@ def _curve(model, hidden, predict, labels):
                 hidden, np.split(rank < count, ends[:-1]), strict=True
             ):
                 layer.remove_units(mask)
-            draws = predict(model)
             nll.append(
-                metrics.negative_log_likelihood(labels, draws, from_logits=True)
+                metrics.negative_log_likelihood(
+                    labels, subject.fitted.draws(x), from_logits=True
+                )
             )
     finally:
         model.set_weights(before)

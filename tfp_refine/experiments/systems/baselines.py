@@ -67,7 +67,7 @@ def swag(fit, start):
         start.posterior if start.model is None else start.model,
         *fit.data.train,
         num_snapshots=config.swag_snapshots,
-        rank=min(config.swag_rank, config.swag_snapshots),
+        rank=config.swag_rank,
         batch_size=config.batch_size,
         learning_rate=config.sgd_learning_rate,
         checkpoint_dir=fit.directory,

@@ -11,10 +11,7 @@ _SPACE = re.compile(r"\s")
 class Expression:
     """A system, the one that it starts from, and options of its own.
 
-    Attributes:
-        name: Name of the system.
-        argument: `Expression` of what it starts from, or `None`.
-        options: Pairs of a configuration's field and its text.
+    Options are pairs of a configuration's field and its text.
     """
 
     name: str
@@ -27,21 +24,17 @@ class Expression:
         return f"{self.name}({', '.join(inner)})" if inner else self.name
 
     @property
-    def chain(self):
-        """The system, what it starts from, and so on, a list."""
+    def chain(self) -> "list[Expression]":
+        """The system, what it starts from, and so on."""
         rest = [] if self.argument is None else self.argument.chain
         return [self, *rest]
 
 
-def parse(text):
-    """Parses the name of a system, an expression of Python.
+def parse(text: str) -> Expression:
+    """Parses the name of a system.
 
-    Args:
-        text: `NAME`, `NAME(SYSTEM)`, `NAME(FIELD=VALUE, ...)` or
-            `NAME(SYSTEM, FIELD=VALUE, ...)`.
-
-    Returns:
-        expression: `Expression`.
+    It is `NAME`, `NAME(SYSTEM)`, `NAME(FIELD=VALUE, ...)` or
+    `NAME(SYSTEM, FIELD=VALUE, ...)`: an expression of Python.
 
     Raises:
         ValueError: If it is nothing like that.

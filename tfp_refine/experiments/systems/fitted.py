@@ -16,29 +16,29 @@ class Fitted(NamedTuple):
     Attributes:
         draws: Function of inputs, `[N, ...]`, that returns draws of what the
             network returns, `[S, N, C]`: logits, or means and raw scales.
-        num_steps: Gradient steps that it took, those that it starts from
-            included.
+        num_steps: Gradient steps, with those of what it starts from.
         num_numbers: Numbers that predictions need.
         model: The trained network, of systems that are one.
-        posterior: The `posteriors.Posterior`, of others.
+        posterior: The posterior, of others.
         history: Segments of a training, as `training.Training.history`.
-        diagnostics: Dict of floats, for tables.
-        seconds: Time of the fit, where a clock around it does not tell: it is
-            `None` elsewhere.
+        diagnostics: Numbers for tables.
+        seconds: Time of the fit, if it is not that between its two ends.
     """
 
     draws: Callable[[np.ndarray], np.ndarray]
     num_steps: int
     num_numbers: int
     model: keras.Model | None = None
-    posterior: object = None
-    history: list | None = None
-    diagnostics: dict | None = None
+    posterior: posteriors.Posterior | None = None
+    history: list[dict[str, float]] | None = None
+    diagnostics: dict[str, float] | None = None
     seconds: float | None = None
 
 
-def predictive(source, num_draws, seed):
-    """Returns `Fitted.draws` of a compiled `keras.Model` or a posterior."""
+def predictive(
+    source: keras.Model | posteriors.Posterior, num_draws: int, seed: int
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Returns the `Fitted.draws` of a compiled model or a posterior."""
     if isinstance(source, keras.Model):
         link = functional.objective.find_link(source)
     else:
@@ -48,21 +48,19 @@ def predictive(source, num_draws, seed):
     )
 
 
-def logits(outputs, link):
-    """Returns logits of all classes, of which a softmax makes probabilities.
+def logits(
+    outputs: np.ndarray, link: functional.objective.Link | None
+) -> np.ndarray:
+    """Returns logits of all classes, `[..., C]`, for a softmax.
 
-    Args:
-        outputs: What a classifier returns, `[..., C]`, or `[..., 1]`.
-        link: `functional.objective.Link`, or `None` of a regression.
-
-    Returns:
-        logits: `[..., C]`, or `[..., 2]`; outputs of a regression.
+    They are `[..., 2]` for `[..., 1]` outputs. Without a link, of a regression,
+    outputs are returned as they are.
     """
     if link is None or link == ("softmax", True):
         return outputs
     return log(np.asarray(link.probabilities(outputs)))
 
 
-def log(probs):
+def log(probs: np.ndarray) -> np.ndarray:
     """Returns logarithms of probabilities, finite."""
     return np.log(np.maximum(probs, np.finfo(probs.dtype).tiny))

@@ -10,6 +10,7 @@ from tfp_refine import laplace
 from tfp_refine import losses
 from tfp_refine import posteriors
 from tfp_refine import sampling
+from tfp_refine.experiments.harness import fields
 from tfp_refine.experiments.systems import fitted
 from tfp_refine.laplace import refinement
 from tfp_refine.math import softplus
@@ -19,7 +20,7 @@ RULES = ("marginal_likelihood", "grid_search")
 _FLOW_STEPS = 2000
 # Draws of a grid search of the prior precision.
 _TUNING_DRAWS = 200
-_LAPLACES = laplace.DiagonalLaplace | laplace.LastLayerLaplace
+Laplace = laplace.DiagonalLaplace | laplace.LastLayerLaplace
 
 
 def why_not(fit):
@@ -124,17 +125,10 @@ def refine_by_flows(fit, start):
     )
 
 
-def refine(posterior, config, seed):
-    """Refines a Laplace approximation as a configuration says.
-
-    Args:
-        posterior: Laplace approximation, with its training data.
-        config: `fields.Bench`, whose `flow_...` count.
-        seed: Integer.
-
-    Returns:
-        refined: `FlowPosterior`.
-    """
+def refine(
+    posterior: Laplace, config: fields.Bench, seed: int
+) -> posteriors.FlowPosterior:
+    """Refines a Laplace approximation that has its training data."""
     return refinement.refine(
         posterior,
         flow=refinement.Flow(
@@ -178,11 +172,7 @@ def sample(fit, start):
 
 
 def prior_precision(config):
-    """Returns a number, or the name of a rule of `RULES`.
-
-    Raises:
-        ValueError: If it is neither.
-    """
+    """Returns a number or the name of a rule of `RULES`; refuses others."""
     text = config.prior_precision
     if text in RULES:
         return text
@@ -195,18 +185,15 @@ def prior_precision(config):
     )
 
 
-def elbo(posterior, base, seed, num_draws=100):
-    """Estimates the bound of Laplace's approximation or of its flows.
+def elbo(
+    posterior: Laplace | posteriors.FlowPosterior,
+    base: Laplace,
+    seed: int,
+    num_draws: int = 100,
+) -> tuple[float, float]:
+    """Estimates the bound of Laplace's approximation or its flows, nats.
 
-    Args:
-        posterior: `Laplace` or `FlowPosterior`.
-        base: The `Laplace` that has the training data.
-        seed: Integer.
-        num_draws: Number of draws.
-
-    Returns:
-        mean: Nats.
-        standard_error: Of the mean.
+    The training data are those of `base`. Also returns the standard error.
     """
     posterior.inputs, posterior.targets = base.inputs, base.targets
     draws = posterior.elbo(num_draws, seed=seed)
@@ -245,7 +232,7 @@ def _draws(fit, posterior, noise_scale):
 
     def draws(x):
         link = posterior.link
-        if closed and isinstance(posterior, _LAPLACES):
+        if closed and isinstance(posterior, Laplace):
             # A single draw, whose probabilities are the averaged ones.
             probs = posterior.predict_proba(
                 x, config.num_samples, method=config.predictive, seed=seed

@@ -14,6 +14,8 @@ from tfp_refine import layers
 from tfp_refine import losses
 from tfp_refine import models
 from tfp_refine import regularizers
+from tfp_refine.experiments.data import dataset
+from tfp_refine.experiments.harness import fields
 from tfp_refine.functional import likelihoods
 from tfp_refine.initializers import iblm
 
@@ -55,7 +57,7 @@ class Network:
         return self.family != "map" or self.dropout is not None
 
 
-def check_model(config, kind):
+def check_model(config: fields.Bench, kind: str) -> None:
     """Checks that a kind of data can have the configured model.
 
     Raises:
@@ -97,7 +99,7 @@ def check_model(config, kind):
         )
 
 
-def why_not(network, config):
+def why_not(network: Network, config: fields.Bench) -> str | None:
     """Returns why the configured model cannot be such a network, or `None`."""
     is_plain = network == Network("map")
     if not is_plain and (config.model == "gru" or is_file(config)):
@@ -113,24 +115,22 @@ def why_not(network, config):
     return None
 
 
-def is_file(config):
-    """Tells whether the model is the file of a trained one."""
+def is_file(config: fields.Bench) -> bool:
+    """Returns whether the model is the file of a trained one."""
     return config.model.endswith(".keras")
 
 
-def build(network, config, data, seed, penalized=True):
+def build(
+    network: Network,
+    config: fields.Bench,
+    data: dataset.Dataset,
+    seed: int,
+    penalized: bool = True,
+) -> keras.Model:
     """Builds a network, initialized and not compiled.
 
-    Args:
-        network: `Network`.
-        config: `fields.Bench`, filled.
-        data: `dataset.Dataset`.
-        seed: Integer.
-        penalized: Whether dense and convolutional layers of point estimates
-            have the penalty that is their prior.
-
-    Returns:
-        model: `keras.Model`: of logits, or of means and raw scales `[B, 2]`.
+    It returns logits, or means and raw scales `[B, 2]`. Point estimates have
+    the penalty that is their prior, if `penalized`.
 
     Raises:
         ValueError: If the model cannot be such a network.
@@ -144,7 +144,7 @@ def build(network, config, data, seed, penalized=True):
     # Rates of dropout come with a penalty of their own.
     regularizer = None
     if penalized and network == Network("map"):
-        regularizer = penalty(config, len(data.train[0]))
+        regularizer = _penalty(config, len(data.train[0]))
     if config.model == "gru":
         return _gru(config, data, weights_seed, regularizer)
     if network.family == "map":
@@ -170,16 +170,14 @@ def build(network, config, data, seed, penalized=True):
     return model
 
 
-def initialize(network, config, model, data, seed):
-    """Initializes the posteriors of a compiled model, if the network says so.
-
-    Args:
-        network: `Network`.
-        config: `fields.Bench`.
-        model: What `build` returned, compiled.
-        data: `dataset.Dataset`.
-        seed: Integer.
-    """
+def initialize(
+    network: Network,
+    config: fields.Bench,
+    model: keras.Model,
+    data: dataset.Dataset,
+    seed: int,
+) -> None:
+    """Initializes posteriors of a compiled model, if the network says so."""
     if network.initializer is None:
         return
     kind = iblm.PaperIBLM
@@ -192,7 +190,9 @@ def initialize(network, config, model, data, seed):
     initializer(model, *data.train)
 
 
-def compile_network(model, config, data, steps):
+def compile_network(
+    model: keras.Model, config: fields.Bench, data: dataset.Dataset, steps: int
+) -> None:
     """Compiles a network for a training of so many steps."""
     loss, metrics = _loss(model, config, data), []
     if not data.is_regression and not is_file(config):
@@ -203,7 +203,7 @@ def compile_network(model, config, data, steps):
             keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
         ]
     model.compile(
-        keras.optimizers.Adam(learning_rate(config, data, steps)),
+        keras.optimizers.Adam(_learning_rate(config, data, steps)),
         loss,
         metrics=metrics,
         jit_compile=False,
@@ -226,7 +226,7 @@ def _loss(model, config, data):
     return kind(from_logits=activation == "linear")
 
 
-def learning_rate(config, data, steps):
+def _learning_rate(config, data, steps):
     """Returns Adam's learning rate, a float or a schedule."""
     rate, name = config.learning_rate, config.learning_rate_schedule
     if name == "constant":
@@ -244,21 +244,18 @@ def learning_rate(config, data, steps):
     )
 
 
-def load(config, data):
-    """Loads a trained model.
-
-    Args:
-        config: `fields.Bench`, whose model is a file.
-        data: `dataset.Dataset`.
-
-    Returns:
-        model: `keras.Model`.
+def load(config: fields.Bench, data: dataset.Dataset) -> keras.Model:
+    """Loads a trained model from its file.
 
     Raises:
         ValueError: If the file cannot be read, or the model does not fit.
     """
     try:
         model = keras.models.load_model(config.model, compile=False)
+        x = functional.data.inputs(data.train[0][:2])
+        view = functional.LastLayerView(model)
+        functional.data.check_fits(model, x)
+        view.check_inputs(x)
     except (
         OSError,
         KeyError,
@@ -267,16 +264,9 @@ def load(config, data):
         zipfile.BadZipFile,
     ) as error:
         raise ValueError(
-            "--model must be the file of a Keras model. "
+            "--model must be the file of a Keras model for such data. "
             f"Received: {config.model} ({error})"
         ) from error
-    x = functional.data.inputs(data.train[0][:2])
-    try:
-        view = functional.LastLayerView(model)
-        functional.data.check_fits(model, x)
-        view.check_inputs(x)
-    except ValueError as error:
-        raise ValueError(f"--model={config.model}: {error}") from error
     num_classes = max(2, view.num_outputs)
     if num_classes != data.num_classes:
         raise ValueError(
@@ -294,12 +284,8 @@ def _scale(text):
         return text
 
 
-def penalty(config, num_examples):
-    """Returns the L2 penalty that a Gaussian prior is, in a mean loss.
-
-    Raises:
-        ValueError: If the prior's scale is a rule.
-    """
+def _penalty(config, num_examples):
+    """Returns the L2 penalty that a Gaussian prior is, in a mean loss."""
     scale = _scale(config.prior_scale)
     if isinstance(scale, str) or not 0.0 < scale < float("inf"):
         raise ValueError(

@@ -74,14 +74,7 @@ _FIGURES = {
 
 
 class Published(NamedTuple):
-    """A figure that a paper prints of a system.
-
-    Attributes:
-        system: Short name of the system, as `registry.short` returns it.
-        metric: Name of the metric, as in `tables.METRICS`.
-        value: The figure.
-        source: The paper.
-    """
+    """A figure of a paper; names as in `registry.short`, `tables.METRICS`."""
 
     system: str
     metric: str
@@ -90,15 +83,7 @@ class Published(NamedTuple):
 
 
 def find(config: fields.Bench, kind: str) -> list[Published]:
-    """Finds what papers print of a data set and a network.
-
-    Args:
-        config: Configuration, filled.
-        kind: Kind of the data, one of `fields.KINDS`.
-
-    Returns:
-        found: List of `Published`; empty if no paper has them.
-    """
+    """Finds what papers print of data of a kind and a network."""
     if kind not in ("regression", "images"):
         return []
     if config.augment != "none" or config.classes:

@@ -9,6 +9,7 @@ import fnmatch
 import functools
 from collections.abc import Callable
 from typing import Any
+from typing import TypeVar
 
 from tfp_refine.experiments.harness import config as config_lib
 from tfp_refine.experiments.harness import fields as fields_lib
@@ -19,6 +20,7 @@ from tfp_refine.experiments.systems import networks
 from tfp_refine.experiments.systems import variational
 
 Expression = expression_lib.Expression
+_Config = TypeVar("_Config", bound=fields_lib.Bench)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -303,15 +305,10 @@ ALL = (
 )
 
 
-def parse(text, config_class):
-    """Parses and checks the name of a system.
+def parse(text: str, config_class: type[fields_lib.Bench]) -> Expression:
+    """Parses and checks the name of a system, whose options set fields.
 
-    Args:
-        text: As for `expression.parse`.
-        config_class: Class of the configuration whose fields options set.
-
-    Returns:
-        expression: `Expression`; what it starts from is written out.
+    What it starts from is written out.
 
     Raises:
         ValueError: If there is no such system, or no such combination.
@@ -323,7 +320,7 @@ def parse(text, config_class):
     return found
 
 
-def short(expression):
+def short(expression: Expression) -> str:
     """Returns the shortest name of a system, for tables and records."""
     return str(_shortened(expression))
 
@@ -335,7 +332,7 @@ def _shortened(expression):
     return dataclasses.replace(expression, argument=argument)
 
 
-def title(expression):
+def title(expression: Expression) -> str:
     """Returns the title of a system, for tables."""
     system = SYSTEMS[expression.name]
     options = ", ".join(f"{name}={text}" for name, text in expression.options)
@@ -352,8 +349,8 @@ def title(expression):
     return f"{text} ({options})" if options else text
 
 
-def network_of(expression):
-    """Returns the `networks.Network` that a system trains or starts from."""
+def network_of(expression: Expression) -> networks.Network:
+    """Returns the network that a system trains or starts from."""
     *others, root = expression.chain
     found, usual = networks.Network(root.name), networks.Network("")
     for each in reversed(others):
@@ -369,18 +366,18 @@ def network_of(expression):
     return found
 
 
-def is_network(expression):
-    """Tells whether a system is a network that is trained."""
+def is_network(expression: Expression) -> bool:
+    """Returns whether a system is a network that is trained."""
     return SYSTEMS[expression.name].fit is None
 
 
-def fields_of(expression):
+def fields_of(expression: Expression) -> tuple[str, ...]:
     """Returns the names of all fields that decide a system's fit, sorted."""
     systems = [SYSTEMS[each.name] for each in expression.chain]
     return tuple(sorted({name for one in systems for name in one.fields}))
 
 
-def configured(expression, config):
+def configured(expression: Expression, config: _Config) -> _Config:
     """Returns the configuration of one system: with its own options."""
     changes = {
         name: config_lib.parse(type(config), name, text)

@@ -1,14 +1,20 @@
 """One repetition of an experiment: data, and the systems fitted to them."""
 
 import functools
-import math
+import pathlib
 import re
 import time
+from collections.abc import Callable
 
+import keras
+import numpy as np
 from absl import logging
 
 from tfp_refine import datasets
 from tfp_refine import functional
+from tfp_refine.experiments.data import dataset
+from tfp_refine.experiments.harness import fields
+from tfp_refine.experiments.harness import folder as folder_lib
 from tfp_refine.experiments.harness import memory
 from tfp_refine.experiments.systems import fitted as fitted_lib
 from tfp_refine.experiments.systems import networks
@@ -35,22 +41,24 @@ _STREAMS = (
 class Repetition:
     """All systems, fitted to the same data from the same seed.
 
-    Args:
-        config: `fields.Bench`, filled.
-        data: `dataset.Dataset`.
-        number: Number of the repetition, from 0.
-        folder: `folder.Folder`, or `None` if nothing is to be fitted.
-        observe: Function of a `Fit`, a model and a segment of its history
-            that returns more of the history, or `None`.
+    Without a folder, nothing can be fitted. `observe` is a function of a `Fit`,
+    a model and a segment of its history that returns more of the history.
     """
 
-    def __init__(self, config, data, number=0, folder=None, observe=None):
+    def __init__(
+        self,
+        config: fields.Bench,
+        data: dataset.Dataset,
+        number: int = 0,
+        folder: folder_lib.Folder | None = None,
+        observe: Callable[..., dict[str, float]] | None = None,
+    ):
         self.config, self.data, self.number = config, data, number
         self.folder, self.observe = folder, observe
         self._fitted, self._errors = {}, {}
 
-    def seed(self, stream):
-        """Returns the seed of a random stream, an integer."""
+    def seed(self, stream: str) -> int:
+        """Returns the seed of a random stream."""
         return functional.seeds.key(
             self.config.seed, self.number, _STREAMS.index(stream)
         )
@@ -62,11 +70,9 @@ class Repetition:
         model = networks.build(
             networks.Network("map"), self.config, self.data, 0, penalized=False
         )
-        return sum(
-            math.prod(weight.shape) for weight in model.trainable_weights
-        )
+        return functional.WeightView(model).size
 
-    def why_not(self, expression):
+    def why_not(self, expression: registry.Expression) -> str | None:
         """Returns why a system cannot be applied, or `None`.
 
         Raises:
@@ -84,17 +90,13 @@ class Repetition:
                 return reason
         return None
 
-    def fitted(self, expression):
+    def fitted(
+        self, expression: registry.Expression
+    ) -> tuple[fitted_lib.Fitted, dict[str, float | None]]:
         """Fits a system, resumably; it is kept for those that start from it.
 
-        Args:
-            expression: `registry.Expression`, as `registry.parse` returns it.
-
-        Returns:
-            fitted: `fitted.Fitted`.
-            costs: Dict of floats: `"fit_seconds"`, those of what it starts
-                from included, unless an earlier start was stopped; `"memory"`,
-                MiB, where it is known.
+        Costs are `"fit_seconds"`, with those of what it starts from, unless it
+        was stopped once; and `"memory"`, MiB, where it is known.
 
         Raises:
             ValueError: If it, or what it starts from, cannot be fitted.
@@ -110,7 +112,7 @@ class Repetition:
                 raise
         return self._fitted[name]
 
-    def path(self, expression):
+    def path(self, expression: registry.Expression) -> str:
         """Returns the folder of a system, another one for other fields."""
         config = registry.configured(expression, self.config)
         names = registry.fields_of(expression)
@@ -150,33 +152,30 @@ class Repetition:
 class Fit:
     """The inputs of one fit.
 
-    Attributes:
-        repetition: `Repetition`.
-        expression: `registry.Expression` of the system.
-        config: `fields.Bench`, with the options of the system.
-        data: `dataset.Dataset`.
-        network: `networks.Network` that it trains, or starts from.
-        seed: As `Repetition.seed`.
+    The configuration has the options of the system; the network is the one that
+    it trains, or starts from.
     """
 
-    def __init__(self, repetition, expression):
+    def __init__(self, repetition: Repetition, expression: registry.Expression):
         self.repetition, self.expression = repetition, expression
         self.data, self.seed = repetition.data, repetition.seed
         self.config = registry.configured(expression, repetition.config)
         self.network = registry.network_of(expression)
 
     @property
-    def directory(self):
+    def directory(self) -> pathlib.Path:
         """Folder of the checkpoints of the fit."""
         of = self.repetition
         return of.folder.path / of.path(self.expression) / "fit"
 
     @property
-    def num_draws(self):
+    def num_draws(self) -> int:
         """Number of draws of a prediction."""
         return self.config.num_samples if self.network.is_random else 1
 
-    def predictive(self, model):
+    def predictive(
+        self, model: keras.Model
+    ) -> Callable[[np.ndarray], np.ndarray]:
         """Returns the `Fitted.draws` of a compiled model."""
         seed = self.seed("predictions")
         return fitted_lib.predictive(model, self.num_draws, seed)

@@ -15,16 +15,7 @@ from tfp_refine.experiments.systems import networks
 
 
 def train(fit, start=None):
-    """Trains a network, resumably.
-
-    Args:
-        fit: `repetition.Fit`.
-        start: Fitted network that is trained on, for as many steps as its
-            refinement takes, or `None`.
-
-    Returns:
-        fitted: `fitted.Fitted`.
-    """
+    """Trains a network, or one on for as long as its refinement, resumably."""
     config, data, network = fit.config, fit.data, fit.network
     begin = time.monotonic()
     model = networks.build(network, config, data, fit.seed("weights"))
@@ -109,9 +100,6 @@ def connect():
 
     TensorFlow loses what was made before, so this comes first of all.
 
-    Returns:
-        coordinator: `ClusterCoordinator`.
-
     Raises:
         ValueError: If `TF_CONFIG` describes no cluster whose chief this is.
         TimeoutError: If a process of the cluster does not answer.
@@ -148,12 +136,9 @@ def variance_ratios(config):
 
 
 def elbo(fit, posterior_or_model):
-    """Estimates the bound of a variational model or a refined posterior.
+    """Estimates the bound of a variational model or a refined posterior, nats.
 
-    Returns:
-        mean: Nats, of the training data.
-        standard_error: Of the mean over members; `None` if there is one, or a
-            model.
+    Also returns the standard error over members; `None` if there is one.
     """
     if isinstance(posterior_or_model, refinement.RefinedEnsemble):
         values = np.asarray(posterior_or_model.elbo_final, np.float64)
