@@ -82,7 +82,6 @@ _TOMCZAK = "Tomczak et al., 2021"
 _VARIATIONAL = ("vi", "ffg", "mnf")
 _ENSEMBLES = ("deep_ensemble", "adversarial_ensemble")
 _LAPLACES = ("laplace", "laplace_all")
-_SWAG = "sgd_learning_rate swag_*"
 _MULTIPLICATIVE = (
     "inference_estimator kl_scale log_var_init max_std mnf_auxiliary_* "
     "prior_scale"
@@ -102,201 +101,116 @@ _posterior = functools.partial(_modifier, "posterior")
 _dropout = functools.partial(
     _modifier, "dropout", decisive="dropout", starts=("map",)
 )
+_start = functools.partial(_modifier, "initializer", paper=_ROSSI)
 
-
-def _start(title, where):
-    return _modifier("initializer", f"from {title}", where, _ROSSI)
-
-
-def _of_map(title, where, paper, decisive, fit, why_not=None, **options):
-    return System(
-        title, where, paper, decisive, ("map",), fit, why_not, **options
-    )
-
-
+# fmt: off
 SYSTEMS = {
     # Networks.
     "map": System("MAP", "keras.regularizers.L2", "textbooks", "prior_scale"),
     "vi": System(
-        "VI",
-        "regularizers.GaussianKL",
-        _BLUNDELL,
-        "conv_estimator dense_estimator initial_scale kl_scale prior_scale",
-    ),
+        "VI", "regularizers.GaussianKL", _BLUNDELL,
+        "conv_estimator dense_estimator initial_scale kl_scale prior_scale"),
     "ffg": System("FFG", "layers.DenseMNF", _LOUIZOS, _MULTIPLICATIVE),
     "mnf": System(
-        "MNF", "layers.DenseMNF", _LOUIZOS, f"mnf_flow_* {_MULTIPLICATIVE}"
-    ),
+        "MNF", "layers.DenseMNF", _LOUIZOS, f"mnf_flow_* {_MULTIPLICATIVE}"),
     # Dropout.
     "mc_dropout": _dropout("MC dropout", "models.to_mc_dropout", _GAL),
     "concrete_dropout": _dropout(
-        "concrete dropout", "models.to_mc_dropout", "Gal et al., 2017"
-    ),
+        "concrete dropout", "models.to_mc_dropout", "Gal et al., 2017"),
     # Priors.
     "eb": _prior(
-        "empirical Bayes (EB)",
-        "regularizers.EmpiricalBayesKL",
-        _HAVASI,
-        "learn_prior_mean",
-    ),
+        "empirical Bayes (EB)", "regularizers.EmpiricalBayesKL", _HAVASI,
+        "learn_prior_mean"),
     "cm": _prior(
-        "collapsed means (CM)",
-        "regularizers.CollapsedMeanKL",
-        _TOMCZAK,
-        "alpha_reg cm_prior_scale learn_alpha_reg",
-    ),
+        "collapsed means (CM)", "regularizers.CollapsedMeanKL", _TOMCZAK,
+        "alpha_reg cm_prior_scale learn_alpha_reg"),
     "cv": _prior(
-        "collapsed variances (CV)",
-        "regularizers.CollapsedVarianceKL",
-        _TOMCZAK,
-        "precision_*",
-    ),
+        "collapsed variances (CV)", "regularizers.CollapsedVarianceKL",
+        _TOMCZAK, "precision_*"),
     "cmv": _prior(
-        "collapsed, both (CMV)",
-        "regularizers.CollapsedMeanVarianceKL",
-        _TOMCZAK,
-        "alpha_reg precision_*",
-    ),
+        "collapsed, both (CMV)", "regularizers.CollapsedMeanVarianceKL",
+        _TOMCZAK, "alpha_reg precision_*"),
     "fflu": _prior(
-        "log-uniform prior (FFLU)", "regularizers.LogUniformKL", _LOUIZOS
-    ),
+        "log-uniform prior (FFLU)", "regularizers.LogUniformKL", _LOUIZOS),
     "scale_mixture": _prior(
-        "scale mixture prior",
-        "regularizers.ScaleMixtureKL",
-        _BLUNDELL,
-        starts=("vi",),
-        estimator="reparameterization",
-    ),
+        "scale mixture prior", "regularizers.ScaleMixtureKL", _BLUNDELL,
+        starts=("vi",), estimator="reparameterization"),
     # Posterior families and other changes of VI.
     "fv": _posterior(
-        "fixed variance (FV)", "layers.FixedVariancePosterior", _TOMCZAK
-    ),
+        "fixed variance (FV)", "layers.FixedVariancePosterior", _TOMCZAK),
     "k_tied": _posterior(
-        "k-tied",
-        "layers.KTiedPosterior",
-        "Swiatkowski et al., 2020",
-        "posterior_rank",
-    ),
+        "k-tied", "layers.KTiedPosterior", "Swiatkowski et al., 2020",
+        "posterior_rank"),
     "low_rank": _posterior(
-        "low rank", "layers.LowRankPosterior", _TOMCZAK, "posterior_rank"
-    ),
+        "low rank", "layers.LowRankPosterior", _TOMCZAK, "posterior_rank"),
     "bd": _modifier(
-        None, "half the KL (BD)", "layers.set_kl_scale", _TOMCZAK, kl_scale=0.5
-    ),
+        None, "half the KL (BD)", "layers.set_kl_scale", _TOMCZAK,
+        kl_scale=0.5),
     # As the code of Kristiadi et al. has it.
     "flipout": _modifier(
-        None,
-        "Flipout, 0.1 KL",
-        "layers.DenseFlipout",
-        _KRISTIADI,
-        estimator="flipout",
-        kl_scale=0.1,
-    ),
+        None, "Flipout, 0.1 KL", "layers.DenseFlipout", _KRISTIADI,
+        estimator="flipout", kl_scale=0.1),
     # Initializers of VI.
-    "uninformative": _start("Uninformative", "initializers.Uninformative"),
-    "heuristic": _start("Heuristic", "initializers.Heuristic"),
-    "xavier_normal": _start("XavierNormal", "initializers.XavierNormal"),
-    "orthogonal": _start("Orthogonal", "initializers.Orthogonal"),
-    "lsuv": _start("LSUV", "initializers.LSUV"),
-    "iblm": _start("I-BLM", "initializers.IBLM"),
-    "iblm_paper": _start("I-BLM, as in the paper", "initializers.IBLM"),
+    "uninformative": _start("from Uninformative", "initializers.Uninformative"),
+    "heuristic": _start("from Heuristic", "initializers.Heuristic"),
+    "xavier_normal": _start("from XavierNormal", "initializers.XavierNormal"),
+    "orthogonal": _start("from Orthogonal", "initializers.Orthogonal"),
+    "lsuv": _start("from LSUV", "initializers.LSUV"),
+    "iblm": _start("from I-BLM", "initializers.IBLM"),
+    "iblm_paper": _start("from I-BLM, as in the paper", "initializers.IBLM"),
     # Methods that start from a variational network.
     "longer": System(
-        "{}, as long as refined",
-        "refine",
-        _HAVASI,
+        "{}, as long as refined", "refine", _HAVASI,
         "num_members refine_steps variance_ratios",
-        _VARIATIONAL,
-        variational.train,
-    ),
+        _VARIATIONAL, variational.train),
     "refined": System(
-        "refined {}",
-        "refine",
-        _HAVASI,
+        "refined {}", "refine", _HAVASI,
         "num_eval_samples num_members refine_* variance_ratios",
-        ("vi",),
-        variational.refine,
-        variational.why_not_refinable,
-    ),
+        ("vi",), variational.refine, variational.why_not_refinable),
     # Methods that start from a network of point estimates.
-    "temperature": _of_map(
-        "{}, temperature",
-        "ensembles.TemperatureScaling",
-        "Guo et al., 2017",
+    "temperature": System(
+        "{}, temperature", "ensembles.TemperatureScaling", "Guo et al., 2017",
         "",
-        baselines.scale_temperature,
-        baselines.why_no_temperature,
-    ),
-    "deep_ensemble": _of_map(
-        "deep ensemble",
-        "ensembles.deep_ensemble",
-        _LAKSHMINARAYANAN,
+        ("map",), baselines.scale_temperature, baselines.why_no_temperature),
+    "deep_ensemble": System(
+        "deep ensemble", "ensembles.deep_ensemble", _LAKSHMINARAYANAN,
         "num_members",
-        baselines.deep_ensemble,
-        baselines.why_no_ensemble,
-        fits_start=False,
-    ),
-    "adversarial_ensemble": _of_map(
-        "deep ensemble, adversarial",
-        "ensembles.deep_ensemble",
-        _LAKSHMINARAYANAN,
-        "adversarial_epsilon num_members",
-        baselines.deep_ensemble,
-        baselines.why_no_ensemble,
-        fits_start=False,
-    ),
-    "swag": _of_map(
-        "SWAG", "ensembles.swag", "Maddox et al., 2019", _SWAG, baselines.swag
-    ),
+        ("map",), baselines.deep_ensemble, baselines.why_no_ensemble,
+        fits_start=False),
+    "adversarial_ensemble": System(
+        "deep ensemble, adversarial", "ensembles.deep_ensemble",
+        _LAKSHMINARAYANAN, "adversarial_epsilon num_members",
+        ("map",), baselines.deep_ensemble, baselines.why_no_ensemble,
+        fits_start=False),
+    "swag": System(
+        "SWAG", "ensembles.swag", "Maddox et al., 2019",
+        "sgd_learning_rate swag_*",
+        ("map",), baselines.swag),
     "multi_swag": System(
-        "MultiSWAG",
-        "ensembles.swag",
-        "Wilson and Izmailov, 2020",
-        _SWAG,
-        _ENSEMBLES,
-        baselines.swag,
-    ),
-    "csghmc": _of_map(
-        "cyclical SGHMC",
-        "sampling.cyclical_sghmc",
-        "Zhang et al., 2020",
+        "MultiSWAG", "ensembles.swag", "Wilson and Izmailov, 2020",
+        "sgd_learning_rate swag_*",
+        _ENSEMBLES, baselines.swag),
+    "csghmc": System(
+        "cyclical SGHMC", "sampling.cyclical_sghmc", "Zhang et al., 2020",
         "cycles samples_per_cycle sgd_learning_rate temperature",
-        baselines.cyclical_sghmc,
-    ),
-    "laplace": _of_map(
-        "Laplace, last layer",
-        "laplace.LastLayerLaplace",
-        "Kristiadi et al., 2020",
-        "hessian predictive prior_precision",
-        laplace.approximate,
-        laplace.why_not,
-    ),
-    "laplace_all": _of_map(
-        "Laplace, all layers",
-        "laplace.DiagonalLaplace",
-        "Ritter et al., 2018",
-        "predictive prior_precision",
-        laplace.approximate,
-        laplace.why_not,
-    ),
+        ("map",), baselines.cyclical_sghmc),
+    "laplace": System(
+        "Laplace, last layer", "laplace.LastLayerLaplace",
+        "Kristiadi et al., 2020", "hessian predictive prior_precision",
+        ("map",), laplace.approximate, laplace.why_not),
+    "laplace_all": System(
+        "Laplace, all layers", "laplace.DiagonalLaplace",
+        "Ritter et al., 2018", "predictive prior_precision",
+        ("map",), laplace.approximate, laplace.why_not),
     "flows": System(
-        "{}, refined by flows",
-        "LastLayerLaplace.refine",
-        _KRISTIADI,
+        "{}, refined by flows", "LastLayerLaplace.refine", _KRISTIADI,
         "flow_*",
-        _LAPLACES,
-        laplace.refine_by_flows,
-    ),
+        _LAPLACES, laplace.refine_by_flows),
     "nuts": System(
-        "NUTS on {}",
-        "sampling.nuts",
-        "Hoffman and Gelman, 2014",
-        "nuts_*",
-        _LAPLACES,
-        laplace.sample,
-        laplace.why_not_sampled,
-    ),
+        "NUTS on {}", "sampling.nuts", "Hoffman and Gelman, 2014", "nuts_*",
+        _LAPLACES, laplace.sample, laplace.why_not_sampled),
 }
+# fmt: on
 # What `all` stands for: each system by itself, but for rivals of I-BLM, which
 # have an experiment of their own; and one combination.
 ALL = (
