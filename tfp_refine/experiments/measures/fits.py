@@ -3,16 +3,17 @@
 import keras
 import numpy as np
 
+from tfp_refine import refinement
 from tfp_refine.experiments import bench
 from tfp_refine.experiments.measures import predictions
-from tfp_refine.experiments.systems import laplace
 from tfp_refine.experiments.systems import registry
 from tfp_refine.experiments.systems import repetition
-from tfp_refine.experiments.systems import variational
 
 _BYTES = 4  # of a number, float32
 # Weights of a tensor that histograms show.
 _MAX_WEIGHTS = 300
+# Draws of the bound of Laplace's approximation and its flows.
+_NUM_DRAWS = 100
 _LAPLACES = ("laplace", "laplace_all", "flows")
 _STAIRCASE = (
     "trace_step",
@@ -51,30 +52,39 @@ def bound(subject: bench.Subject) -> tuple[dict, dict]:
     It is in nats, in the original units of a regression. `"elbo_init"` is that
     before a refinement, of which the details have the `"staircase"`.
     """
-    fitted, data, fit = subject.fitted, subject.data, subject.fit
-    constant = 0.0
-    if data.is_regression:
-        constant = len(data.train[1]) * float(np.log(data.scaler.scale[0]))
+    fitted, fit, seed = subject.fitted, subject.fit, subject.fit.seed("bound")
     posterior, name = fitted.posterior, subject.expression.name
-    if name in _LAPLACES:
-        start = subject.expression
-        if name == "flows":
-            start = start.argument
+    if name == "refined":
+        values = posterior.elbo_final
+    elif name in _LAPLACES:
+        start = subject.expression.chain[1 if name == "flows" else 0]
         base = subject.repetition.fitted(start)[0].posterior
-        mean, error = laplace.elbo(posterior, base, fit.seed("bound"))
+        posterior.inputs, posterior.targets = base.inputs, base.targets
+        values = posterior.elbo(_NUM_DRAWS, seed=seed)
     else:
-        mean, error = variational.elbo(fit, posterior or fitted.model)
-    found = {"elbo": mean - constant, "elbo_standard_error": error}
+        values = refinement.elbo(
+            fitted.model,
+            *fit.data.train,
+            num_samples=fit.config.num_eval_samples,
+            # So that bounds compare with those of refinement and other priors.
+            marginal_prior=fit.network.prior == "cm",
+            seed=seed,
+        )
+    values, constant = np.atleast_1d(np.asarray(values, np.float64)), 0.0
+    if fit.data.is_regression:
+        scale = fit.data.scaler.scale[0]
+        constant = len(fit.data.train[1]) * float(np.log(scale))
+    found = {"elbo": float(values.mean()) - constant}
+    if len(values) > 1:
+        error = np.std(values, ddof=1) / np.sqrt(len(values))
+        found["elbo_standard_error"] = float(error)
     if name != "refined":
         return found, {}
     found["elbo_init"] = float(np.mean(posterior.elbo_init)) - constant
-    offsets = {"trace_step": 0.0, "kept": 0.0}
-    return found, {
-        "staircase": {
-            key: (posterior.history[key] - offsets.get(key, constant)).tolist()
-            for key in _STAIRCASE
-        }
-    }
+    staircase = {key: posterior.history[key] for key in _STAIRCASE}
+    for key in {*_STAIRCASE} - {"trace_step", "kept"}:
+        staircase[key] = staircase[key] - constant
+    return found, {"staircase": {k: v.tolist() for k, v in staircase.items()}}
 
 
 def weights(subject: bench.Subject) -> tuple[dict, dict]:

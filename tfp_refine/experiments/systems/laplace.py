@@ -185,23 +185,6 @@ def prior_precision(config):
     )
 
 
-def elbo(
-    posterior: Laplace | posteriors.FlowPosterior,
-    base: Laplace,
-    seed: int,
-    num_draws: int = 100,
-) -> tuple[float, float]:
-    """Estimates the bound of Laplace's approximation or its flows, nats.
-
-    The training data are those of `base`. Also returns the standard error.
-    """
-    posterior.inputs, posterior.targets = base.inputs, base.targets
-    draws = posterior.elbo(num_draws, seed=seed)
-    return float(np.mean(draws)), float(
-        np.std(draws, ddof=1) / np.sqrt(len(draws))
-    )
-
-
 def _flow_epochs(config, targets):
     """Returns the epochs of a refinement by flows, and the steps of each."""
     per_epoch = max(1, len(targets) // config.flow_batch_size)

@@ -3,8 +3,6 @@
 import functools
 import time
 
-import numpy as np
-
 from tfp_refine import distribute
 from tfp_refine import functional
 from tfp_refine import refinement
@@ -94,17 +92,9 @@ def refine(fit, start):
     )
 
 
-@functools.cache
-def connect():
-    """Connects to the cluster whose chief this process is, once.
-
-    TensorFlow loses what was made before, so this comes first of all.
-
-    Raises:
-        ValueError: If `TF_CONFIG` describes no cluster whose chief this is.
-        TimeoutError: If a process of the cluster does not answer.
-    """
-    return distribute.connect()
+# The cluster whose chief this process is. TensorFlow loses what was made before
+# it connects, so this comes first of all.
+connect = functools.cache(distribute.connect)
 
 
 def why_not_refinable(fit):
@@ -133,25 +123,3 @@ def refinement_steps(config):
 def variance_ratios(config):
     """Returns the ratios of --variance_ratios, a tuple of floats."""
     return fields.ratios(config.variance_ratios)
-
-
-def elbo(fit, posterior_or_model):
-    """Estimates the bound of a variational model or a refined posterior, nats.
-
-    Also returns the standard error over members; `None` if there is one.
-    """
-    if isinstance(posterior_or_model, refinement.RefinedEnsemble):
-        values = np.asarray(posterior_or_model.elbo_final, np.float64)
-        error = None
-        if len(values) > 1:
-            error = float(np.std(values, ddof=1) / np.sqrt(len(values)))
-        return float(values.mean()), error
-    value = refinement.elbo(
-        posterior_or_model,
-        *fit.data.train,
-        num_samples=fit.config.num_eval_samples,
-        # So that bounds compare with those of refinement and other priors.
-        marginal_prior=fit.network.prior == "cm",
-        seed=fit.seed("bound"),
-    )
-    return float(value), None
