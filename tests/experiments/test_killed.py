@@ -60,29 +60,36 @@ def start(name, folder):
     )  # fmt: skip
 
 
-def finish(name, folder):
-    process = start(name, folder)
-    _, errors = process.communicate()
-    assert process.returncode == 0, errors
-    rows = pd.read_csv(folder / "results.csv")
-    return rows[~rows["metric"].str.contains(_OF_TIME)].reset_index(drop=True)
+def rows(folder):
+    found = pd.read_csv(folder / "results.csv")
+    return found[~found["metric"].str.contains(_OF_TIME)].reset_index(drop=True)
 
 
 @pytest.mark.parametrize("name", _FLAGS)
 def test_killed_experiments_end_with_the_same_rows(name, tmp_path):
     begin = time.monotonic()
-    expected = finish(name, tmp_path / "whole")
+    process = start(name, tmp_path / "whole")
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
     duration = time.monotonic() - begin
+    expected = rows(tmp_path / "whole")
     rng = random.Random(name)
-    kills = 0
-    for _ in range(_KILLS):
-        process = start(name, tmp_path / "killed")
+    kills = attempts = 0
+    ended = False
+    # An attempt is one folder: killed until it gets to its end.
+    while kills < _KILLS or not ended:
+        folder = tmp_path / f"killed_{attempts}"
+        process = start(name, folder)
         try:
-            process.wait(rng.uniform(0.3, 0.9) * duration)
+            wait = rng.uniform(0.3, 0.9) * duration if kills < _KILLS else None
+            _, errors = process.communicate(timeout=wait)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
+            process.communicate()
             kills += 1
-        process.communicate()
-    assert kills
-    found = finish(name, tmp_path / "killed")
-    pd.testing.assert_frame_equal(found, expected, check_exact=True)
+            ended = False
+            continue
+        assert process.returncode == 0, errors
+        pd.testing.assert_frame_equal(rows(folder), expected, check_exact=True)
+        attempts += 1
+        ended = True
