@@ -189,7 +189,7 @@ def test_it_is_refused_to_start_if_no_system_can_be_applied(tmp_path):
         ({"hidden": (8,)}, "--hidden: "),
         ({"dataset": "wine"}, "--dataset: .*wine.* now"),
         ({"validation_fraction": 0.1}, "--validation_fraction: 0.1 now"),
-        ({"experiment": "other"}, "experiment: other now, test there"),
+        ({"experiment": "other"}, 'experiment: "other" now, "test" there'),
     ],
 )
 def test_a_folder_of_another_configuration_is_refused(

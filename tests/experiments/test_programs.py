@@ -1,5 +1,6 @@
 """Experiments as commands."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -12,6 +13,8 @@ NAMES = sorted(
     path.parent.name
     for path in pathlib.Path(experiments.__file__).parent.glob("*/__main__.py")
 )
+# Of the messages of TensorFlow, which tests lower.
+_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
 
 def run(name, *flags):
@@ -23,6 +26,7 @@ def run(name, *flags):
         capture_output=True,
         text=True,
         check=False,
+        env={n: v for n, v in os.environ.items() if n != _LEVEL},
     )  # fmt: skip
 
 
@@ -33,6 +37,18 @@ def test_help_is_grouped_and_needs_no_tensorflow(name):
     assert f"python -m tfp_refine.experiments.{name}" in process.stdout
     assert "\nOutput:\n" in process.stdout
     assert "| tensorflow\n" not in process.stderr
+
+
+def test_the_list_is_all_that_is_written():
+    process = run("uci", "--list")
+    assert process.returncode == 0
+    assert "\nModels: mlp, lenet5, " in process.stdout
+    others = [
+        line
+        for line in process.stderr.splitlines()
+        if not line.startswith("import time:")
+    ]
+    assert others == []
 
 
 @pytest.mark.parametrize("name", NAMES)

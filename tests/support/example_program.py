@@ -8,6 +8,9 @@ import os
 import runpy
 import sys
 import time
+import types
+from typing import Annotated
+from typing import Literal
 
 from tfp_refine.experiments.harness import config
 from tfp_refine.experiments.harness import program
@@ -15,50 +18,62 @@ from tfp_refine.experiments.harness import program
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Training(config.Config):
-    """Fields that several experiments have."""
+    """Fields that several experiments have.
 
-    learning_rate: float = config.field(
-        1e-3, "Of Adam.", group="training", check=config.positive
-    )
-    train_steps: int | None = config.field(
-        None, "Steps of training. Defaults to 30000, or to 500 epochs if that "
-        "is less.",
-        group="training", check=config.at_least(1), common=True,
-    )  # fmt: skip
-    progress: bool = config.field(
-        True, "Show progress bars.", group="output", decides=False
-    )
-    output_dir: str | None = config.field(
-        None, "Folder for results.", group="output", common=True, decides=False
-    )
+    Training:
+        learning_rate: Of Adam.
+        train_steps (common): Steps of training. Defaults to 30000, or to 500
+            epochs if that is less.
+
+    Output:
+        progress: Show progress bars.
+        output_dir (common): Folder for results.
+    """
+
+    learning_rate: Annotated[float, config.positive] = 1e-3
+    train_steps: Annotated[int, config.at_least(1)] | None = None
+    progress: bool = True
+    output_dir: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config(Training):
-    """Configuration of the example."""
+    """Configuration of the example.
 
-    learning_rate: float = config.override(1e-2)
-    train_steps: int | None = config.override(100, "Steps.")
-    dataset: str = config.field(
-        "yacht", "Data set.", group="data",
-        check=config.one_of("yacht", "boston"), common=True,
-    )  # fmt: skip
-    splits: int = config.field(
-        5, "Number of splits.", group="data", check=config.at_least(1)
+    Data:
+        dataset (common): Data set.
+        splits: Number of splits.
+        download (neutral): Download data.
+
+    Model:
+        hidden: Hidden units.
+        dropout: Rate.
+
+    Training:
+        train_steps: Steps.
+
+    Method:
+        systems: Systems to compare.
+
+    Evaluation:
+        action: What run does.
+
+    Raises:
+        ValueError: If it is wrong.
+    """
+
+    learning_rate = 1e-2
+    train_steps = 100
+    dataset: Literal["yacht", "boston"] = "yacht"
+    splits: Annotated[int, config.at_least(1)] = 5
+    hidden: tuple[Annotated[int, config.at_least(1)], ...] = (50,)
+    systems: Annotated[tuple[str, ...], config.not_empty, config.unique] = (
+        "vi",
+        "refined(vi, num_members=5)",
     )
-    hidden: tuple[int, ...] = config.field(
-        (50,), "Hidden units.", group="model",
-        check=config.each(config.at_least(1)),
-    )  # fmt: skip
-    systems: tuple[str, ...] = config.field(
-        ("vi", "refined(vi, num_members=5)"), "Systems to compare.",
-        group="method", check=config.unique(config.not_empty()),
-    )  # fmt: skip
-    dropout: float = config.field(
-        0.0, "Rate.", group="model", check=config.proportion(zero=True)
-    )
-    download: bool = config.field(False, "Download data.", group="data")
-    action: str = config.field("print", "What run does.", group="evaluation")
+    dropout: Annotated[float, config.proportion(zero=True)] = 0.0
+    download: bool = False
+    action: str = "print"
 
     def check(self) -> None:
         super().check()
@@ -111,6 +126,9 @@ if __name__ == "__main__":
     if "tensorflow" in sys.modules:
         sys.exit("The harness imported TensorFlow.")
     program.main(
-        "example", Config, run, run.__doc__, listed,
+        types.SimpleNamespace(
+            __name__="example", __doc__=run.__doc__, Config=Config, run=run
+        ),
+        listed,
         modules=("tests.support.noise",),
-    )  # fmt: skip
+    )

@@ -1,5 +1,6 @@
 """The names that `--list` prints."""
 
+from tfp_refine.experiments.harness import config
 from tfp_refine.experiments.harness import fields
 
 
@@ -8,6 +9,7 @@ def listed():
     from tfp_refine import datasets
     from tfp_refine.experiments.systems import registry
 
+    model = config.specs(fields.Bench)["model"].help
     lines = [
         "Data sets that come with the package: yacht, energy, concrete; with "
         f"scikit-learn: {', '.join(datasets.CLASS_TABLES)}.",
@@ -16,7 +18,7 @@ def listed():
         "Images and texts: those of tensorflow_datasets, such as mnist, "
         "fashion_mnist, cifar10, trec, ag_news_subset.",
         "",
-        f"Models: {fields.MODELS}.",
+        f"Models: {model.partition('. ')[0]}.",
         "",
         "Systems; they combine, as in refined(cm(iblm)):",
     ]

@@ -11,17 +11,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tfp_refine.experiments.harness import config as config_lib
 from tfp_refine.experiments.harness import folder
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(config_lib.Config):
+    """Configuration.
+
+    Training:
+        seed: Seed.
+        hidden: Units.
+        rate: Rate.
+    """
+
     seed: int = 0
     hidden: tuple[int, ...] = (50,)
     rate: float | None = None
-
-    def to_json(self):
-        return dataclasses.asdict(self) | {"hidden": list(self.hidden)}
 
 
 def make(path, decides=None, experiment="uci", **values):
@@ -129,7 +135,7 @@ def test_a_folder_of_another_configuration_is_refused(tmp_path):
         "there; --hidden: [9] now, null there"
     )
     with (
-        pytest.raises(ValueError, match="experiment: image now, uci there"),
+        pytest.raises(ValueError, match='experiment: "image" now, "uci" there'),
         make(tmp_path, {}, experiment="image"),
     ):
         pass

@@ -132,6 +132,9 @@ def test_defaults_depend_on_the_model_and_the_data():
     assert (fill().train_steps, fill().batch_size) == (30000, 256)
     assert fill(epochs=2).train_steps == 2 * (60000 // 256)
     assert fill(model="resnet20").variational == "hybrid"
+    assert (fill(model=None).model, fill(model=None).learning_rate) == (
+        "lenet5", 3e-3
+    )  # fmt: skip
     small = image.Config()
     small = small.with_defaults(small.after_data("images", (8, 8, 1), 1437))
     assert small.batch_size == 143

@@ -39,13 +39,7 @@ def start(monkeypatch, capsys, *flags):
     """Runs the program here; returns its exit status and its last words."""
     monkeypatch.setattr(sys, "argv", ["laplace", *flags])
     with pytest.raises(SystemExit) as stopped:
-        program.main(
-            "laplace",
-            laplace.Config,
-            laplace.run,
-            laplace.__doc__,
-            listing.listed,
-        )
+        program.main(laplace, listing.listed)
     return stopped.value.code, capsys.readouterr().err
 
 

@@ -5,6 +5,4 @@ from tfp_refine.experiments import listing
 from tfp_refine.experiments.harness import program
 
 if __name__ == "__main__":
-    program.main(
-        "compare", compare.Config, compare.run, compare.__doc__, listing.listed
-    )
+    program.main(compare, listing.listed)

@@ -4,6 +4,4 @@ from tfp_refine.experiments import four_modes
 from tfp_refine.experiments.harness import program
 
 if __name__ == "__main__":
-    program.main(
-        "four_modes", four_modes.Config, four_modes.run, four_modes.__doc__
-    )
+    program.main(four_modes)

@@ -1,29 +1,33 @@
 """Configurations of experiments: frozen dataclasses that check themselves.
 
-A field of a configuration carries what a flag needs: a help text, a group and
-a check. `program` makes the flags of a command from it, so a configuration
-means the same in Python and on the command line.
+A field is declared once: its annotation holds its type and its check, the
+docstring of the class its help. `program` makes the flags of a command from
+that, so a configuration means the same in Python and on the command line.
 """
 
 import dataclasses
 import functools
 import hashlib
+import inspect
 import json
 import numbers
 import os
+import re
 import types
 import typing
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
+from typing import Annotated
 from typing import Any
 from typing import NamedTuple
-from typing import Self
 
 import numpy as np
 
 # In the order of `--help`.
 GROUPS = ("data", "model", "training", "method", "evaluation", "output")
+
+Check = Callable[[Any], None]
 
 _NOUNS = {
     str: ("a text", "texts"),
@@ -38,67 +42,114 @@ _ACCEPTED = {
     bool: (),
 }
 _BOOLS = {"true": True, "1": True, "false": False, "0": False}
+_TITLE = re.compile(r"^(\w+):$", re.MULTILINE)
+_ENTRY = re.compile(
+    r"^ {4}(\w+)(?: \(([\w, ]+)\))?: (.*(?:\n {8}.*)*)", re.MULTILINE
+)
 
 
 class Spec(NamedTuple):
-    """What is known of a field of a configuration.
+    """A field of a configuration.
 
     Attributes:
         name: Name of the field, and of its flag.
-        type: Annotation, such as `int | None` or `tuple[int, ...]`.
+        type: Type of a value, or of each entry of a tuple.
+        is_optional: Whether it may be `None`.
+        is_tuple: Whether it is a tuple.
+        checks: Functions of a value other than `None` that raise a `ValueError`
+            "must be ...".
         default: Default value.
         help: What the field means: sentences.
         group: One of `GROUPS`.
-        check: Function of a value other than `None` that raises a `ValueError`
-            "must be ...", or `None`.
-        common: Whether it comes first in its group in `--help`.
-        decides: Whether results depend on it.
+        marks: Of `"common"`, first in its group in `--help`, and `"neutral"`:
+            results do not depend on it.
     """
 
     name: str
-    type: Any
+    type: type
+    is_optional: bool
+    is_tuple: bool
+    checks: tuple[Check, ...]
     default: Any
     help: str
     group: str
-    check: Callable[[Any], None] | None
-    common: bool
-    decides: bool
+    marks: tuple[str, ...]
+
+    @property
+    def decides(self) -> bool:
+        """Whether results depend on it."""
+        return "neutral" not in self.marks and self.group != "output"
 
     @property
     def type_name(self) -> str:
-        """The annotation as text, such as `"int | None"`."""
-        plain = isinstance(self.type, type)
-        return self.type.__name__ if plain else str(self.type)
+        """The annotation without checks as text, such as `"int | None"`."""
+        text = self.type.__name__
+        text = f"tuple[{text}, ...]" if self.is_tuple else text
+        return f"{text} | None" if self.is_optional else text
 
+    def normalize(self, value: Any) -> Any:
+        """Returns a value as the plain Python object that is annotated.
 
-def field(
-    default: Any,
-    help: str,
-    *,
-    group: str,
-    check: Callable[[Any], None] | None = None,
-    common: bool = False,
-    decides: bool = True,
-) -> Any:
-    """Returns a dataclass field that is a flag, too; arguments as in `Spec`.
+        Raises:
+            ValueError: If it is not of its type, or a check refuses it.
+        """
+        if self.is_optional and value is None:
+            return None
+        try:
+            is_list = isinstance(value, Iterable)
+            is_list = is_list and not isinstance(value, str | Mapping)
+            _require(is_list or not self.is_tuple, self._wanted)
+            if self.is_tuple:
+                plain = tuple(map(self._plain, value))
+            else:
+                plain = self._plain(value)
+            for check in self.checks:
+                check(plain)
+        except ValueError as error:
+            raise self._error(error, value) from None
+        return plain
 
-    Raises:
-        ValueError: If there is no such group.
-    """
-    if group not in GROUPS:
-        raise ValueError(
-            f"`group` must be one of {', '.join(GROUPS)}. "
-            f"Received: group={group!r}"
+    def parse(self, text: str) -> Any:
+        """Returns the value that a flag's text stands for.
+
+        An empty text is an empty tuple, or `None` where that may be.
+
+        Raises:
+            ValueError: If the text is of another type.
+        """
+        if self.is_optional and not self.is_tuple and not text:
+            return None
+        try:
+            if self.is_tuple:
+                return tuple(map(self._read, split(text)))
+            return self._read(text)
+        except ValueError as error:
+            raise self._error(error, text) from None
+
+    def _plain(self, value):
+        if isinstance(value, bool | np.bool_):
+            _require(self.type is bool, self._wanted)
+        else:
+            _require(isinstance(value, _ACCEPTED[self.type]), self._wanted)
+        is_path = isinstance(value, os.PathLike)
+        return os.fspath(value) if is_path else self.type(value)
+
+    def _read(self, text):
+        try:
+            is_bool = self.type is bool
+            return _BOOLS[text.lower()] if is_bool else self.type(text)
+        except (KeyError, ValueError):
+            raise ValueError(self._wanted) from None
+
+    @property
+    def _wanted(self):
+        noun, plural = _NOUNS[self.type]
+        return f"must be {f'a list of {plural}' if self.is_tuple else noun}"
+
+    def _error(self, wrong, value):
+        return ValueError(
+            f"--{self.name} {wrong}. Received: --{self.name}={to_text(value)}"
         )
-    metadata = {"help": help, "group": group, "check": check}
-    metadata |= {"common": common, "decides": decides}
-    return dataclasses.field(default=default, metadata=metadata)
-
-
-def override(default: Any, help: str | None = None) -> Any:
-    """Returns a field that inherits all but its default, perhaps its help."""
-    metadata = {} if help is None else {"help": help}
-    return dataclasses.field(default=default, metadata=metadata)
 
 
 @functools.cache
@@ -106,36 +157,75 @@ def specs(cls: type["Config"]) -> dict[str, Spec]:
     """Returns the `Spec` of each field of a configuration, in their order.
 
     Raises:
-        TypeError: If a field was not made by `field`, nor overrides one, or
-            has an annotation that no flag can have.
+        TypeError: If a field is not documented in a group, or has an
+            annotation that no flag can have.
     """
-    hints, found = typing.get_type_hints(cls), {}
+    hints = typing.get_type_hints(cls, include_extras=True)
+    known = {}
     for one in dataclasses.fields(cls):
-        metadata: dict[str, Any] = {}
+        documented = {"marks": ()}
         for base in reversed(cls.__mro__):
-            inherited = vars(base).get("__dataclass_fields__", {})
-            metadata |= getattr(inherited.get(one.name), "metadata", {})
-        metadata |= one.metadata
-        if "group" not in metadata or _kind(hints[one.name])[0] not in _NOUNS:
+            documented |= _documented(base).get(one.name, {})
+        annotated = _read_annotation(hints[one.name])
+        if "help" not in documented or annotated[0] not in _NOUNS:
             raise TypeError(
-                "Fields must be made by `config.field`, of a text, a number, a "
-                f"bool or a tuple. Received: {one.name}: {hints[one.name]}"
+                "Fields must be texts, numbers, bools or tuples, documented in "
+                f"a group. Received: {one.name}: {hints[one.name]}"
             )
-        found[one.name] = Spec(
-            one.name, hints[one.name], one.default, **metadata
-        )
+        known[one.name] = Spec(one.name, *annotated, one.default, **documented)
+    return known
+
+
+@functools.cache
+def _documented(cls):
+    """Returns help, group and marks of the fields that a docstring has."""
+    parts = _TITLE.split(inspect.cleandoc(vars(cls).get("__doc__") or ""))
+    found = {}
+    for title, body in zip(parts[1::2], parts[2::2], strict=True):
+        if title.lower() in GROUPS:
+            for name, marks, text in _ENTRY.findall(body):
+                found[name] = {"help": " ".join(text.split())}
+                found[name]["group"] = title.lower()
+                if marks:
+                    found[name]["marks"] = tuple(marks.split(", "))
     return found
 
 
-def _kind(annotation):
+def _read_annotation(annotation):
     """Returns the type of one value, whether `None` may be, whether many."""
-    arguments = typing.get_args(annotation)
-    if arguments[1:] == (...,):
-        return arguments[0], False, True
-    if types.NoneType in arguments:
-        rest = [each for each in arguments if each is not types.NoneType]
-        return rest[0] if len(rest) == 1 else None, True, False
-    return annotation, False, False
+    one, checks = _unwrap(annotation)
+    is_optional = types.NoneType in typing.get_args(one)
+    if is_optional:
+        inner = [a for a in typing.get_args(one) if a is not types.NoneType]
+        one, checks = _unwrap(inner[0] if len(inner) == 1 else None)
+    is_tuple = typing.get_args(one)[1:] == (...,)
+    if is_tuple:
+        one, each = _unwrap(typing.get_args(one)[0])
+        checks = (*map(_each, each), *checks)
+    return one, is_optional, is_tuple, checks
+
+
+def _unwrap(annotation):
+    """Returns an annotation without its checks, and these."""
+    checks = ()
+    if typing.get_origin(annotation) is Annotated:
+        annotation, *checks = typing.get_args(annotation)
+    if typing.get_origin(annotation) is typing.Literal:
+        return str, (one_of(*typing.get_args(annotation)), *checks)
+    return annotation, tuple(checks)
+
+
+def _each(check):
+    """Returns a check of each entry of a tuple."""
+
+    def check_each(values):
+        for value in values:
+            try:
+                check(value)
+            except ValueError as error:
+                raise ValueError(f"{error} in each entry") from None
+
+    return check_each
 
 
 def split(text: str) -> list[str]:
@@ -160,37 +250,8 @@ def split(text: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def parse(cls: type["Config"], name: str, text: str) -> Any:
-    """Returns the value that a flag's text stands for.
-
-    Args:
-        cls: Class of the configuration.
-        name: Name of the field.
-        text: As in `--name=text`. An empty text is `None` where that may be.
-
-    Raises:
-        ValueError: If the text is of another type.
-    """
-    one, optional, many = _kind(specs(cls)[name].type)
-    if optional and not text:
-        return None
-    try:
-        parts = split(text) if many else [text]
-        values = tuple(_read(one, part, _wanted(one, many)) for part in parts)
-    except ValueError as error:
-        raise ValueError(_message(name, error, text)) from None
-    return values if many else values[0]
-
-
-def _read(one, text, wanted):
-    try:
-        return _BOOLS[text.lower()] if one is bool else one(text)
-    except (KeyError, ValueError):
-        raise ValueError(wanted) from None
-
-
 def to_text(value: Any) -> str:
-    """Returns the text that a flag has for a value: what `parse` reads."""
+    """Returns the text that a flag has for a value: what `Spec.parse` reads."""
     if isinstance(value, tuple):
         return ",".join(map(to_text, value))
     if isinstance(value, bool):
@@ -198,33 +259,9 @@ def to_text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _wanted(one, many):
-    noun, plural = _NOUNS[one]
-    return f"must be a list of {plural}" if many else f"must be {noun}"
-
-
-def _message(name, wrong, value):
-    return f"--{name} {wrong}. Received: --{name}={to_text(value)}"
-
-
-def _normalize(annotation, value):
-    """Returns a value as the plain Python object that is annotated."""
-    one, optional, many = _kind(annotation)
-    if optional and value is None:
-        return None
-    if not many:
-        return _plain(one, value, _wanted(one, many))
-    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
-        raise ValueError(_wanted(one, many))
-    return tuple(_plain(one, each, _wanted(one, many)) for each in value)
-
-
-def _plain(one, value, wanted):
-    if isinstance(value, bool | np.bool_):
-        _require(one is bool, wanted)
-    else:
-        _require(isinstance(value, _ACCEPTED[one]), wanted)
-    return os.fspath(value) if isinstance(value, os.PathLike) else one(value)
+def parse(cls: type["Config"], name: str, text: str) -> Any:
+    """Returns the value that the text of a field's flag stands for."""
+    return specs(cls)[name].parse(text)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -234,20 +271,32 @@ class Config:
     Values are normalized (a list becomes a tuple, an integer a float where
     that is annotated, scalars of NumPy and paths plain values) and checked.
 
+    The docstring of a subclass has a section for each group, as `--help` does,
+    with entries `name: Help.` or `name (marks): Help.`; see `Spec`. Checks are
+    `Annotated`, and names to choose from `Literal`. Of a field of its base, a
+    subclass sets another default by `name = value`, and may document it anew.
+
     Raises:
         ValueError: If a value is not of its type or not accepted by its check:
             "--splits must be at least 1. Received: --splits=0".
     """
 
+    def __init_subclass__(cls) -> None:
+        types_of_base = {
+            name: one.type
+            for base in reversed(cls.__mro__[1:])
+            for name, one in vars(base).get("__dataclass_fields__", {}).items()
+        }
+        own = inspect.get_annotations(cls)
+        cls.__annotations__ = own | {
+            name: types_of_base[name]
+            for name in vars(cls)
+            if name in types_of_base and name not in own
+        }
+
     def __post_init__(self) -> None:
         for spec in specs(type(self)).values():
-            value = getattr(self, spec.name)
-            try:
-                value = _normalize(spec.type, value)
-                if spec.check is not None and value is not None:
-                    spec.check(value)
-            except ValueError as error:
-                raise ValueError(_message(spec.name, error, value)) from None
+            value = spec.normalize(getattr(self, spec.name))
             object.__setattr__(self, spec.name, value)
         self.check()
 
@@ -266,20 +315,14 @@ class Config:
             for value in [getattr(self, name)]
         }
 
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Returns the configuration of which `to_json` gave values.
-
-        Raises:
-            ValueError: If a name is no field.
-        """
-        unknown = set(values) - set(specs(cls))
-        if unknown:
-            raise ValueError(
-                f"A configuration must have fields of {cls.__module__} only. "
-                f"Received: {', '.join(sorted(unknown))}"
-            )
-        return cls(**values)
+    def decisive(self, groups: Iterable[str] = GROUPS) -> dict[str, Any]:
+        """Returns the values, of some groups, that results depend on."""
+        values, known = self.to_json(), specs(type(self)).values()
+        return {
+            spec.name: values[spec.name]
+            for spec in known
+            if spec.decides and spec.group in groups
+        }
 
     def flags(self) -> list[str]:
         """Returns the flags that make this configuration, defaults left out."""
@@ -307,7 +350,7 @@ def _require(is_so, wanted):
         raise ValueError(wanted)
 
 
-def at_least(least: float) -> Callable[[Any], None]:
+def at_least(least: float) -> Check:
     """Returns a check that a number is not below another."""
     return lambda value: _require(value >= least, f"must be at least {least}")
 
@@ -322,7 +365,7 @@ def not_negative(value: float) -> None:
     _require(value >= 0, "must not be negative")
 
 
-def proportion(zero: bool = False, one: bool = False) -> Callable[[Any], None]:
+def proportion(zero: bool = False, one: bool = False) -> Check:
     """Returns a check that a number is between 0 and 1.
 
     Args:
@@ -336,47 +379,17 @@ def proportion(zero: bool = False, one: bool = False) -> Callable[[Any], None]:
     )
 
 
-def one_of(*names: Any) -> Callable[[Any], None]:
-    """Returns a check that a value is one of some."""
-    known = ", ".join(map(to_text, names))
-    return lambda value: _require(value in names, f"must be one of {known}")
+def one_of(*names: str) -> Check:
+    """Returns a check that a text is one of some."""
+    wanted = f"must be one of {', '.join(names)}"
+    return lambda value: _require(value in names, wanted)
 
 
-def each(check: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Returns a check of each entry of a tuple."""
-
-    def check_each(values):
-        for value in values:
-            try:
-                check(value)
-            except ValueError as error:
-                raise ValueError(f"{error} in each entry") from None
-
-    return check_each
+def unique(value: tuple[Any, ...]) -> None:
+    """Checks that a tuple has no entry twice."""
+    _require(len(set(value)) == len(value), "must not repeat an entry")
 
 
-def unique(
-    check: Callable[[Any], None] | None = None,
-) -> Callable[[Any], None]:
-    """Returns a check that a tuple has no entry twice, after another check."""
-    return _after(
-        check,
-        lambda value: len(set(value)) == len(value),
-        "must not repeat an entry",
-    )
-
-
-def not_empty(
-    check: Callable[[Any], None] | None = None,
-) -> Callable[[Any], None]:
-    """Returns a check that a tuple has an entry, after another check."""
-    return _after(check, len, "must not be empty")
-
-
-def _after(first, is_so, wanted):
-    def check_both(value):
-        if first is not None:
-            first(value)
-        _require(is_so(value), wanted)
-
-    return check_both
+def not_empty(value: tuple[Any, ...]) -> None:
+    """Checks that a tuple has an entry."""
+    _require(value, "must not be empty")

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from tfp_refine import version
+from tfp_refine.experiments.harness import config as config_lib
 from tfp_refine.experiments.harness import tables
 
 if typing.TYPE_CHECKING:
@@ -104,34 +105,23 @@ class Folder:
         now = {"experiment": self._experiment, "decides": self._decides}
         if not path.exists():
             write_json(path, now)
-            return
-        saved = None
-        with contextlib.suppress(ValueError):
+        try:
             saved = read_json(path)
-        if not (
-            isinstance(saved, dict)
-            and saved.keys() == now.keys()
-            and isinstance(saved["decides"], dict)
-        ):
+            there = {"experiment": saved["experiment"], **saved["decides"]}
+        except (DamagedError, KeyError, TypeError) as error:
             raise ValueError(
                 f"'{path}' is damaged, so the configuration of the results in "
                 "this folder is unknown. Choose another --output_dir."
-            )
-        differences = []
-        if saved["experiment"] != self._experiment:
-            differences.append(
-                f"experiment: {self._experiment} now, {saved['experiment']} "
-                "there"
-            )
+            ) from error
+        here = {"experiment": self._experiment, **self._decides}
         flags = self._config.to_json()
-        for name in self._decides | saved["decides"]:
-            there, here = (
-                json.dumps(of.get(name))
-                for of in (saved["decides"], self._decides)
-            )
-            if there != here:
-                name = f"--{name}" if name in flags else name
-                differences.append(f"{name}: {here} now, {there} there")
+        differences = [
+            f"{f'--{name}' if name in flags else name}: "
+            f"{json.dumps(here.get(name))} now, "
+            f"{json.dumps(there.get(name))} there"
+            for name in here | there
+            if json.dumps(here.get(name)) != json.dumps(there.get(name))
+        ]
         if differences:
             raise ValueError(
                 f"'{self.path}' holds results of another configuration. Choose "
@@ -160,18 +150,15 @@ class Folder:
             record["seconds"] = time.monotonic() - begin
             path.parent.mkdir(parents=True, exist_ok=True)
             write_json(path, record)
-        record = None
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(DamagedError):
             record = read_json(path)
-        if not isinstance(record, dict) or not (
-            isinstance(record.get("seconds"), int | float)
-            and not isinstance(record["seconds"], bool)
-        ):
-            raise DamagedError(
-                f"'{path}' is damaged. Remove this file, and run the same "
-                "command again to compute it anew."
-            )
-        return record
+            seconds = record.get("seconds") if isinstance(record, dict) else ""
+            if type(seconds) in (int, float):
+                return record
+        raise DamagedError(
+            f"'{path}' is damaged. Remove this file, and run the same "
+            "command again to compute it anew."
+        )
 
     def write_results(
         self,
@@ -344,14 +331,9 @@ def _lock(path):
 
 def _typed(config):
     """Returns values and types of a configuration's fields."""
-    types = typing.get_type_hints(type(config))
+    specs = config_lib.specs(type(config))
     return {
-        name: {
-            "value": value,
-            "type": types[name].__name__
-            if isinstance(types[name], type)
-            else str(types[name]),
-        }
+        name: {"value": value, "type": specs[name].type_name}
         for name, value in config.to_json().items()
     }
 

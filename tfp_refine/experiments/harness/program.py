@@ -39,10 +39,7 @@ _SECTION = re.compile(r"^(Args|Attributes|Example|Raises|Returns):$", re.M)
 
 
 def main(
-    name: str,
-    config_class: type[config_lib.Config],
-    run: Callable[[Any], Any],
-    doc: str,
+    experiment: Any,
     listed: Callable[[], str] | None = None,
     *,
     modules: tuple[str, ...] = ("tensorflow", "keras"),
@@ -53,16 +50,14 @@ def main(
     wrong, and 130 or 143 after Ctrl-C or SIGTERM.
 
     Args:
-        name: Name of the experiment.
-        config_class: Class of its configuration.
-        run: Function of a configuration. To import TensorFlow in it, not
-            before, makes `--help` fast.
-        doc: What the experiment does; sections such as `Args:` are left out.
+        experiment: Package with a docstring, a class `Config` and a function
+            `run` of a configuration. To import TensorFlow in it, not before,
+            makes `--help` fast.
         listed: Function that returns what `--list` shows.
         modules: Names of modules that are imported before the experiment runs;
             what they write to standard error then is not shown.
     """
-    program = _Program(name, config_class, run, doc, listed, modules)
+    program = _Program(experiment, listed, modules)
     app.run(program.run, flags_parser=program.parse)
     raise AssertionError("app.run exits")
 
@@ -87,15 +82,9 @@ def help_text(
     extra: tuple[str, ...] = ("help", "helpfull"),
     full: bool = False,
 ) -> str:
-    """Returns what `--help` shows.
+    """Returns what `--help` shows on a terminal.
 
-    Args:
-        name: Name of the experiment.
-        config_class: Class of its configuration.
-        doc: As for `main`.
-        width: Width of the terminal.
-        extra: Names of flags of the program itself.
-        full: Whether absl's flags are shown, too.
+    `extra` names flags of the program itself; `full` shows those of absl, too.
     """
     parts = [
         part if "\n " in part else textwrap.fill(part, width)
@@ -106,7 +95,7 @@ def help_text(
     specs = config_lib.specs(config_class).values()
     for group in config_lib.GROUPS:
         chosen = [spec for spec in specs if spec.group == group]
-        chosen.sort(key=lambda spec: not spec.common)
+        chosen.sort(key=lambda spec: "common" not in spec.marks)
         lines = [_field_help(spec, width) for spec in chosen]
         parts += ["\n".join([f"{group.capitalize()}:", *lines])] * bool(lines)
     lines = [_entry(f"--{flag}", _HELP[flag], width) for flag in extra]
@@ -124,9 +113,10 @@ def help_text(
 class _Program:
     """Parses flags and runs an experiment, as `main` says."""
 
-    def __init__(self, name, config_class, run, doc, listed, modules):
-        self._name, self._class, self._run = name, config_class, run
-        self._doc, self._listed = doc, listed
+    def __init__(self, experiment, listed, modules):
+        self._name = experiment.__name__.rpartition(".")[2]
+        self._class, self._run = experiment.Config, experiment.run
+        self._doc, self._listed = experiment.__doc__, listed
         self._extra = ("help", "helpfull", "list")[: 2 + (listed is not None)]
         self._modules, self._signal = modules, None
 
@@ -167,14 +157,11 @@ class _Program:
         own = flags.FlagValues()
         for flag in _absl_flags():
             own[flag.name] = flag
-        kinds = {
-            spec.name: spec.type in (bool, bool | None)
-            for spec in config_lib.specs(self._class).values()
-        }
-        for name, boolean in (kinds | dict.fromkeys(self._extra, True)).items():
-            parser = flags.ArgumentParser()
+        specs = config_lib.specs(self._class)
+        for name in (*specs, *self._extra):
             own[name] = flags.Flag(
-                parser, None, name, None, "", boolean=boolean,
+                flags.ArgumentParser(), None, name, None, "",
+                boolean=name not in specs or specs[name].type is bool,
                 allow_using_method_names=True,
             )  # fmt: skip
         return own
@@ -183,7 +170,8 @@ class _Program:
         """Shows what a flag asks for, if one does, and exits."""
         asked = [name for name in self._extra if own[name].value == "true"]
         if "list" in asked:
-            text = self._listed()
+            with _no_noise(FLAGS.verbosity < 1):
+                text = self._listed()
         elif asked:
             text = help_text(
                 self._name,
@@ -276,9 +264,9 @@ def _absl_flags():
 
 def _field_help(spec, width):
     text = config_lib.to_text(spec.default)
-    if spec.type in (bool, bool | None):
-        default = f" Default: {text}." if text else ""
-        return _entry(f"--[no]{spec.name}", f"{spec.help}{default}", width)
+    if spec.type is bool:
+        help_ = f"{spec.help} Default: {text}."
+        return _entry(f"--[no]{spec.name}", help_, width)
     if len(f"  --{spec.name}={text}") <= width:
         return _entry(f"--{spec.name}={text}", spec.help, width)
     text = text.replace(",", ", ")

@@ -5,10 +5,4 @@ from tfp_refine.experiments import listing
 from tfp_refine.experiments.harness import program
 
 if __name__ == "__main__":
-    program.main(
-        "initialization",
-        initialization.Config,
-        initialization.run,
-        initialization.__doc__,
-        listing.listed,
-    )
+    program.main(initialization, listing.listed)

@@ -2,67 +2,61 @@
 
 import dataclasses
 import math
+from typing import Annotated
+from typing import Literal
 
 from tfp_refine.experiments.harness import config
 from tfp_refine.experiments.harness import fields
 
-TASKS = ("curves", "toy")
+Task = Literal["curves", "toy"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config(fields.Bench):
-    """Configuration of the comparison of initializers."""
+    """Configuration of the comparison of initializers.
 
-    tasks: tuple[str, ...] = config.field(
-        TASKS,
-        "curves: metrics on test data against training steps; toy: predictions "
-        "of a function of one variable, before training and after it.",
-        group="evaluation",
-        common=True,
-        check=config.not_empty(
-            config.unique(config.each(config.one_of(*TASKS)))
-        ),
-        decides=False,
+    Data:
+        toy_points: Of toy: training examples.
+
+    Training:
+        segments: Segments of a training: after each it is saved, and a point is
+            added to its curve; or somewhat more.
+        toy_steps: Of toy: steps of training.
+
+    Evaluation:
+        tasks (common, neutral): curves: metrics on test data against training
+            steps; toy: predictions of a function of one variable, before
+            training and after it.
+    """
+
+    tasks: Annotated[tuple[Task, ...], config.unique, config.not_empty] = (
+        "curves",
+        "toy",
     )
-    dataset: str = config.override("energy")
-    systems: tuple[str, ...] = config.override(
-        (
-            "uninformative",
-            "heuristic",
-            "xavier_normal",
-            "orthogonal",
-            "lsuv",
-            "iblm",
-            "mc_dropout",
-        )
+    dataset = "energy"
+    systems = (
+        "uninformative",
+        "heuristic",
+        "xavier_normal",
+        "orthogonal",
+        "lsuv",
+        "iblm",
+        "mc_dropout",
     )
-    seeds: int = config.override(5)
-    hidden: tuple[int, ...] = config.override((100,) * 5)
-    noise_scale: float = config.override(math.exp(-1.0))
-    train_steps: int | None = config.override(3000)
-    batch_size: int | None = config.override(64)
-    learning_rate: float | None = config.override(1e-3)
-    learning_rate_schedule: str = config.override("constant")
-    segments: int = config.override(
-        15,
-        "Segments of a training: after each it is saved, and a point is added "
-        "to its curve; or somewhat more.",
-    )
-    num_samples: int = config.override(128)
-    prior_scale: str | None = config.override("he")
-    test_curve: bool = config.override(True)
-    toy_steps: int = config.field(
-        5000,
-        "Of toy: steps of training.",
-        group="training",
-        check=config.at_least(1),
-    )
-    toy_points: int = config.field(
-        512,
-        "Of toy: training examples.",
-        group="data",
-        check=config.at_least(2),
-    )
+    seeds = 5
+    hidden = (100,) * 5
+    noise_scale = math.exp(-1.0)
+    train_steps = 3000
+    batch_size = 64
+    learning_rate = 1e-3
+    learning_rate_schedule = "constant"
+    segments = 15
+    num_samples = 128
+    prior_scale = "he"
+    test_curve = True
+    unseen = None
+    toy_steps: fields.Count = 5000
+    toy_points: fields.Pair = 512
 
     def before_data(self, kind):
         """Returns default values that the data are loaded with."""

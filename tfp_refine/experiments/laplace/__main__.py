@@ -5,6 +5,4 @@ from tfp_refine.experiments import listing
 from tfp_refine.experiments.harness import program
 
 if __name__ == "__main__":
-    program.main(
-        "laplace", laplace.Config, laplace.run, laplace.__doc__, listing.listed
-    )
+    program.main(laplace, listing.listed)

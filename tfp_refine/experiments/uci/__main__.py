@@ -5,4 +5,4 @@ from tfp_refine.experiments import uci
 from tfp_refine.experiments.harness import program
 
 if __name__ == "__main__":
-    program.main("uci", uci.Config, uci.run, uci.__doc__, listing.listed)
+    program.main(uci, listing.listed)

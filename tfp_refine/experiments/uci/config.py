@@ -1,6 +1,7 @@
 """Configuration of the UCI experiment."""
 
 import dataclasses
+from typing import Annotated
 
 from tfp_refine.experiments.harness import config
 from tfp_refine.experiments.harness import fields
@@ -8,25 +9,24 @@ from tfp_refine.experiments.harness import fields
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config(fields.Bench):
-    """Configuration of the UCI experiment: that of Havasi et al., Table 1."""
+    """Configuration of the UCI experiment: that of Havasi et al., Table 1.
 
-    systems: tuple[str, ...] = config.override(("vi", "longer", "refined"))
-    seeds: int = config.override(
-        5, "Number of train-test splits; more can be added later."
-    )
-    depths: tuple[int, ...] = config.field(
-        (),
-        "Numbers of hidden layers, all of the width of --hidden; several are "
-        "compared.",
-        group="model",
-        check=config.unique(config.each(config.at_least(1))),
-        decides=False,
-    )
-    batch_size: int | None = config.override(256)
-    learning_rate: float | None = config.override(1e-3)
-    learning_rate_schedule: str = config.override("constant")
-    prior_scale: str | None = config.override("1.0")
-    initial_scale: float = config.override(1e-3)
+    Model:
+        depths (neutral): Numbers of hidden layers, all of the width of
+            --hidden; several are compared.
+
+    Training:
+        seeds: Number of train-test splits; more can be added later.
+    """
+
+    depths: Annotated[tuple[fields.Count, ...], config.unique] = ()
+    systems = ("vi", "longer", "refined")
+    seeds = 5
+    batch_size = 256
+    learning_rate = 1e-3
+    learning_rate_schedule = "constant"
+    prior_scale = "1.0"
+    initial_scale = 1e-3
 
     def check(self):
         """Checks fields that depend on each other."""
@@ -34,12 +34,10 @@ class Config(fields.Bench):
         if self.depths and len(self.hidden) != 1:
             raise ValueError(
                 "--depths needs one width, --hidden. Received: "
-                f"--hidden={','.join(map(str, self.hidden))}"
+                f"--hidden={config.to_text(self.hidden)}"
             )
 
     def after_data(self, kind, shape, num_examples):
         """Returns default values that depend on the data."""
         defaults = super().after_data(kind, shape, num_examples)
-        if self.epochs is None:
-            defaults["train_steps"] = 30000
-        return defaults
+        return defaults | self.lengths(num_examples, 64, 30000)

@@ -5,10 +5,4 @@ from tfp_refine.experiments import uncertainty
 from tfp_refine.experiments.harness import program
 
 if __name__ == "__main__":
-    program.main(
-        "uncertainty",
-        uncertainty.Config,
-        uncertainty.run,
-        uncertainty.__doc__,
-        listing.listed,
-    )
+    program.main(uncertainty, listing.listed)
