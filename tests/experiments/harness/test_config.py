@@ -41,6 +41,7 @@ def test_values_are_normalized():
         ({"splits": None}, "--splits must be an integer"),
         ({"learning_rate": "1"}, "--learning_rate must be a number"),
         ({"learning_rate": float("nan")}, "--learning_rate must be positive"),
+        ({"learning_rate": float("inf")}, "--learning_rate must be finite"),
         ({"learning_rate": False}, "--learning_rate must be a number"),
         ({"download": 1}, "--download must be true or false"),
         ({"dataset": 3}, "--dataset must be a text"),

@@ -35,3 +35,10 @@ def test_lists_that_are_not_given_depend_on_the_data(kind):
 def test_variance_ratios_are_not_empty():
     with pytest.raises(ValueError, match="--variance_ratios must not be empty"):
         fields.Bench(variance_ratios=())
+
+
+def test_degrees_are_finite():
+    with pytest.raises(
+        ValueError, match="--rotations must be finite.*15.0,nan"
+    ):
+        fields.Bench(rotations=(15.0, float("nan")))

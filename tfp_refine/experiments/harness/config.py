@@ -105,6 +105,8 @@ class Spec(NamedTuple):
                 plain = self._plain(value)
             for check in self.checks:
                 check(plain)
+            if self.type is float:
+                _require(np.all(np.isfinite(plain)), "must be finite")
         except ValueError as error:
             raise self._error(error, value) from None
         return plain

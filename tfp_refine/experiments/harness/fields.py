@@ -13,6 +13,7 @@ from typing import Self
 
 from tfp_refine.experiments.harness import config
 
+_Entry = typing.TypeVar("_Entry")
 Count = Annotated[int, config.at_least(1)]
 Length = Annotated[int, config.at_least(0)]
 Pair = Annotated[int, config.at_least(2)]
@@ -22,6 +23,8 @@ Rate = Annotated[float, config.proportion()]
 RateOrZero = Annotated[float, config.proportion(zero=True)]
 Part = Annotated[float, config.proportion(zero=True, one=True)]
 Kind = Literal["regression", "table", "images", "texts"]
+# Of some names or numbers, one or more, none twice.
+Chosen = Annotated[tuple[_Entry, ...], config.unique, config.not_empty]
 Estimator = Literal["flipout", "local_reparameterization", "reparameterization"]
 
 KINDS = typing.get_args(Kind)

@@ -2,10 +2,9 @@
 
 import dataclasses
 import math
-from typing import Annotated
+import typing
 from typing import Literal
 
-from tfp_refine.experiments.harness import config
 from tfp_refine.experiments.harness import fields
 
 Task = Literal["curves", "toy"]
@@ -29,20 +28,12 @@ class Config(fields.Bench):
             training and after it.
     """
 
-    tasks: Annotated[tuple[Task, ...], config.unique, config.not_empty] = (
-        "curves",
-        "toy",
-    )
+    tasks: fields.Chosen[Task] = typing.get_args(Task)
     dataset = "energy"
     systems = (
-        "uninformative",
-        "heuristic",
-        "xavier_normal",
-        "orthogonal",
-        "lsuv",
-        "iblm",
-        "mc_dropout",
-    )
+        "uninformative", "heuristic", "xavier_normal", "orthogonal", "lsuv",
+        "iblm", "mc_dropout",
+    )  # fmt: skip
     seeds = 5
     hidden = (100,) * 5
     noise_scale = math.exp(-1.0)

@@ -1,6 +1,7 @@
 """Configuration of the Laplace experiment."""
 
 import dataclasses
+import typing
 from typing import Annotated
 from typing import Literal
 
@@ -34,11 +35,7 @@ class Config(fields.Bench):
             each weight.
     """
 
-    tasks: Annotated[tuple[Task, ...], config.unique, config.not_empty] = (
-        "comparison",
-        "toy",
-        "integration",
-    )
+    tasks: fields.Chosen[Task] = typing.get_args(Task)
     dataset = "digits"
     hidden = (64,)
     systems = (

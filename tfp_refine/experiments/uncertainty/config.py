@@ -1,10 +1,9 @@
 """Configuration of the uncertainty experiment."""
 
 import dataclasses
-from typing import Annotated
+import typing
 from typing import Literal
 
-from tfp_refine.experiments.harness import config
 from tfp_refine.experiments.harness import fields
 
 Task = Literal["unseen", "attack", "random_labels", "cubic"]
@@ -47,12 +46,7 @@ class Config(fields.Bench):
         attack_examples: Of attack: number of test images.
     """
 
-    tasks: Annotated[tuple[Task, ...], config.unique, config.not_empty] = (
-        "unseen",
-        "attack",
-        "random_labels",
-        "cubic",
-    )
+    tasks: fields.Chosen[Task] = typing.get_args(Task)
     dataset = "digits"
     hidden = (400, 400)
     systems = ("map", "ffg", "mnf")
@@ -62,9 +56,9 @@ class Config(fields.Bench):
     prior_scale = "1.0"
     max_std = 0.5
     unseen = None
-    epsilons: Annotated[
-        tuple[fields.NotNegative, ...], config.unique, config.not_empty
-    ] = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+    epsilons: fields.Chosen[fields.NotNegative] = (
+        0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5
+    )  # fmt: skip
     attack_samples: fields.Count = 20
     attack_examples: fields.Count = 1000
     random_label_examples: fields.Count = 500
