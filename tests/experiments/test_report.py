@@ -161,7 +161,7 @@ def written(full):
 @pytest.fixture
 def no_figures(monkeypatch):
     """Leaves out the figures, which take seconds."""
-    monkeypatch.setattr(report.figures, "can_plot", lambda: False)
+    monkeypatch.setattr(page, "can_plot", lambda: False)
 
 
 def sections(text):
@@ -322,6 +322,21 @@ def test_of_many_systems_the_best_and_map_are_drawn(make, monkeypatch):
     assert list(bins[0]) == ["VI", "cm", "cv", "cmv", "MAP"]
 
 
+def test_long_titles_leave_room_for_the_figure(make, monkeypatch):
+    shown, draw = [], plotting.ranking
+
+    def record(*args, **options):
+        shown.append(draw(*args, **options))
+        return shown[0]
+
+    monkeypatch.setattr(plotting, "ranking", record)
+    results = make()
+    results.titles["vi"] = "Laplace, last layer, refined by flows (flow_base=a)"
+    report.show(results)
+    box = np.asarray(shown[0], object).flat[0].get_position()
+    assert box.width > 0.4
+
+
 def of_curves(results):
     """Leaves results only the curves of their details, and the NLL."""
     results.rows = results.rows[results.rows["metric"] == "nll"]
@@ -383,6 +398,7 @@ def test_chains_that_have_not_mixed_are_noted(make, capsys, r_hat, is_noted):
     note = f"last layer: the chains have not mixed (R-hat {r_hat:.2f}"
     text = " ".join(capsys.readouterr().out.split())
     assert (note in text) == is_noted
+    assert text.count("have not mixed") == is_noted
 
 
 @pytest.mark.usefixtures("no_figures")

@@ -4,7 +4,6 @@ import pathlib
 
 from tfp_refine.experiments import initialization
 from tfp_refine.experiments import tasks
-from tfp_refine.experiments.harness import figures
 
 
 def test_a_task_has_a_folder_and_no_fields_of_others():
@@ -17,9 +16,3 @@ def test_a_task_has_a_folder_and_no_fields_of_others():
     assert (changed.train_steps, changed.hidden) == (9, (4,))
     names = initialization.Config.__dataclass_fields__
     assert set(tasks.OF_FUNCTIONS) <= set(names)
-
-
-def test_figures_are_left_out_where_none_can_be_drawn(monkeypatch):
-    assert tasks.figure("name", "caption", lambda: None) == []
-    monkeypatch.setattr(figures, "can_plot", lambda: False)
-    assert tasks.figure("name", "caption", lambda: 1 / 0) == []

@@ -2,16 +2,19 @@
 
 import fnmatch
 import textwrap
+import typing
 from collections.abc import Iterable
+from collections.abc import Mapping
 
 from tfp_refine.experiments import bench
-from tfp_refine.experiments import report_figures
 from tfp_refine.experiments.harness import config as config_lib
-from tfp_refine.experiments.harness import figures
 from tfp_refine.experiments.harness import page
 from tfp_refine.experiments.harness import tables
 from tfp_refine.experiments.systems import published
 from tfp_refine.experiments.systems import registry
+
+if typing.TYPE_CHECKING:
+    import pandas as pd
 
 _OF_REGRESSION = (
     "nll",
@@ -46,13 +49,6 @@ _SHIFT_METRICS = ("nll", "accuracy", "ece")
 _BOUNDS = ("elbo", "elbo_standard_error", "elbo_init")
 _COSTS = ("fit_seconds", "num_steps", "num_draws", "kilobytes", "memory")
 _MAX_R_HAT = 1.01
-_TITLES = (
-    "Test data",
-    "Away from the training data",
-    "Training",
-    "Fit diagnostics",
-    "Costs",
-)
 _SCHEDULES = {
     "constant": "constant",
     "cosine": "falling to 0 as a cosine",
@@ -68,55 +64,51 @@ def show(
 
     Args:
         results: `bench.Results`.
-        extra_sections: Further `page.Section`s. The parts of one whose title
-            the report has are added to that section; others follow the costs.
+        extra_sections: Further sections, which are printed, too. The parts of
+            one whose title the report has are added to that section; others
+            follow the costs.
 
     Raises:
         OSError: If a file cannot be written.
     """
-    table, differences = _main_table(results), _differences(results)
+    extra_sections = list(extra_sections)
+    main = [*_main_table(results), *_differences(results)]
     print(f"\n{textwrap.fill(_data(results), 100)}\n")
-    for one in (table, differences):
-        if one is not None:
-            print(one.to_text())
+    for table in main:
+        print(table.to_text())
     for name, reason in results.reasons.items():
         text = f"{results.titles[name]}: {reason}"
         print(textwrap.fill(text, 100, subsequent_indent="  "))
     page.write(
         results.path,
-        "report",
         f"{results.experiment}: {results.config.dataset}",
-        _sections(results, table, differences, extra_sections),
+        _sections(results, main, extra_sections),
         page.header(results.experiment, results.given),
     )
     print(f"\nFigures and all tables: {results.path / 'report.html'}\n")
+    page.show(extra_sections)
 
 
-def _sections(results, table, differences, extra_sections):
+def _sections(results, main, extra_sections):
     """Returns the sections of the page; those without parts are left out."""
-    drawn = report_figures.draw(results) if figures.can_plot() else {}
-    parts = {
-        "What is compared": _description(results),
-        **{title: [] for title in _TITLES},
-    }
-    parts["Test data"] += [t for t in (table, differences) if t is not None]
-    uncertainty = _table(results, _PARTS_OF_UNCERTAINTY)
-    parts["Test data"] += [_UNCERTAINTY, uncertainty] if uncertainty else []
-    parts["Away from the training data"] += [
-        *_unseen(results),
-        *_shifts(results),
-    ]
-    bounds = _table(results, _BOUNDS)
-    parts["Training"] += [_BOUND, bounds] if bounds else []
     others = _other_metrics(results)
     note = [_DIAGNOSTICS] if "max_r_hat" in others else []
-    parts["Fit diagnostics"] += (
-        [*note, _table(results, others)] if others else []
-    )
-    costs = _table(results, _COSTS)
-    parts["Costs"] += [_COST, costs] if costs else []
-    for title, of_title in drawn.items():
-        parts[title] += of_title
+    parts = {
+        "What is compared": _description(results),
+        "Test data": [
+            *main,
+            *_table(results, _PARTS_OF_UNCERTAINTY, _UNCERTAINTY),
+        ],
+        "Away from the training data": [*_unseen(results), *_shifts(results)],
+        "Training": _table(results, _BOUNDS, _BOUND),
+        "Fit diagnostics": _table(results, others, *note),
+        "Costs": _table(results, _COSTS, _COST),
+    }
+    if page.can_plot():
+        from tfp_refine.experiments import report_figures
+
+        for title, drawn in report_figures.draw(results).items():
+            parts[title] += drawn
     for section in extra_sections:
         parts.setdefault(section.title, []).extend(section.parts)
     parts |= {
@@ -127,46 +119,48 @@ def _sections(results, table, differences, extra_sections):
     return [page.Section(title, of) for title, of in parts.items() if of]
 
 
-def _table(results, metrics, has_notes=False):
-    """Returns a table of the systems that have such metrics, or `None`."""
+def _table(results, metrics, *texts, has_notes=False):
+    """Returns texts and a table of the systems that have such metrics."""
     rows = results.rows
     is_shown = rows["metric"].map(
         lambda name: any(fnmatch.fnmatchcase(name, of) for of in metrics)
     )
     if not is_shown.any():
-        return None
+        return []
     table = tables.summary(rows[is_shown], metrics, results.titles)
     if not has_notes:
         table.notes = []
-    return table
+    return [*texts, table]
 
 
 def _main_table(results):
-    """Returns the table of test metrics; `None` if none was measured."""
+    """Returns the table of test metrics, none if none was measured."""
     is_regression = results.kind == "regression"
     metrics = _OF_REGRESSION if is_regression else _OF_CLASSES
-    table = _table(results, metrics, has_notes=True)
-    if table is None:
-        return None
-    worst = results.rows[results.rows["metric"] == "max_r_hat"]
-    for name, r_hat in (
-        worst.groupby("system", sort=False)["value"].max().items()
-    ):
-        if not r_hat <= _MAX_R_HAT:  # NaN too
-            table.notes.append(
-                f"{results.titles[name]}: the chains have not mixed (R-hat "
-                f"{r_hat:.2f}, where at most {_MAX_R_HAT} should be), so these "
-                "are not samples of the posterior."
-            )
-    return table
+    found = _table(results, metrics, has_notes=True)
+    for table in found:
+        table.notes += mixing(results.rows, results.titles)
+    return found
+
+
+def mixing(rows: "pd.DataFrame", titles: Mapping[str, str]) -> list[str]:
+    """Returns a note for each system whose chains have not mixed."""
+    worst = rows[rows["metric"] == "max_r_hat"].groupby("system", sort=False)
+    return [
+        f"{titles[name]}: the chains have not mixed (R-hat {r_hat:.2f}, where "
+        f"at most {_MAX_R_HAT} should be), so these are not samples of the "
+        "posterior. Raise --nuts_warmup and --nuts_samples."
+        for name, r_hat in worst["value"].max().items()
+        if not r_hat <= _MAX_R_HAT  # NaN too
+    ]
 
 
 def _differences(results):
-    """Returns paired differences to the best; `None` if there are none."""
+    """Returns paired differences to the best, none if there are none."""
     of_nll = results.rows[results.rows["metric"] == "nll"]
     if min(of_nll["seed"].nunique(), of_nll["system"].nunique()) < 2:
-        return None
-    return tables.paired(of_nll, "nll", systems=results.titles)
+        return []
+    return [tables.paired(of_nll, "nll", systems=results.titles)]
 
 
 def _data(results):
@@ -215,26 +209,26 @@ def _unseen(results):
     """Returns tables of how well unseen inputs are told from test inputs."""
     parts = []
     for text, metrics in _UNSEEN.items():
-        if _table(results, metrics[:1]) is not None:
-            parts += [text, _table(results, metrics)]
+        if _table(results, metrics[:1]):
+            parts += _table(results, metrics, text)
     return [_UNSEEN_NOTE, *parts] if parts else []
 
 
 def _shifts(results):
     """Returns a table for each shift and metric."""
     parts = []
-    for shift, strengths in report_figures.shifts(results).items():
+    for shift, strengths in tables.shifts(results.rows).items():
         for metric in _SHIFT_METRICS:
-            names = [f"shift/{shift}/{s}/{metric}" for s in strengths]
-            table = _table(results, names)
-            if table is not None:
+            head = tables.metric_of(metric).head
+            found = _table(
+                results,
+                [f"shift/{shift}/{s}/{metric}" for s in strengths],
+                f"{head[0].upper()}{head[1:]} of test data, by the strength of "
+                f"{shift.replace('_', ' ')}:",
+            )
+            for table in found[1:]:
                 table.head = ["", *strengths]
-                head = tables.metric_of(metric).head
-                parts += [
-                    f"{head[0].upper()}{head[1:]} of test data, by the "
-                    f"strength of {shift.replace('_', ' ')}:",
-                    table,
-                ]
+            parts += found
     return parts
 
 

@@ -1,15 +1,30 @@
 """Experiments of several tasks, each a bench run in a folder of its own."""
 
 import dataclasses
+import functools
 import pathlib
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
+
+from tfp_refine.experiments import bench
 from tfp_refine.experiments import report
+from tfp_refine.experiments.data import functions
 from tfp_refine.experiments.harness import config as config_lib
-from tfp_refine.experiments.harness import figures
+from tfp_refine.experiments.harness import fields
 from tfp_refine.experiments.harness import folder as folder_lib
 from tfp_refine.experiments.harness import page
+from tfp_refine.experiments.measures import bands
+from tfp_refine.experiments.measures import fits
+from tfp_refine.experiments.measures import predictions
 
-# Fields of tasks on `functions.FunctionData`, whose other values are for other
+# Function of results and of the first repetition's data.
+Sections = Callable[[bench.Results, Any], list[page.Section]]
+
+# Fields of tasks on functions of one variable, whose other values are for other
 # data.
 OF_FUNCTIONS = {
     "kind": "regression",
@@ -21,13 +36,16 @@ OF_FUNCTIONS = {
     "augment": "none",
     "split_kind": "random",
     "scaling": "standardized",
+    "test_curve": False,
     **dict.fromkeys(
         ("classes", "unseen", "rotations", "flipped_pixels", "corruptions"), ()
     ),
 }
 
 
-def configure(config, task, own, **changes):
+def configure(
+    config: fields.Bench, task: str, own: Iterable[str], **changes: Any
+) -> fields.Bench:
     """Returns the configuration of a task.
 
     Args:
@@ -36,9 +54,6 @@ def configure(config, task, own, **changes):
         own: Names of the fields of other tasks alone: they get their defaults,
             so that they do not decide the results of this one.
         **changes: Fields that the task sets.
-
-    Returns:
-        config: Configuration of the same class.
     """
     specs = config_lib.specs(type(config))
     defaults = {name: specs[name].default for name in own}
@@ -49,54 +64,76 @@ def configure(config, task, own, **changes):
     )
 
 
-def run(experiment, config, benches, sections):
+def on_function(
+    experiment: str,
+    config: fields.Bench,
+    task: str,
+    function: Callable[[np.ndarray], np.ndarray],
+    num_points: int,
+    stream: int,
+    *,
+    own: Iterable[str] = (),
+    measures: Iterable[bench.Measure] = (),
+    reach: float,
+    noise: float,
+    end: float,
+    **changes: Any,
+) -> bench.Bench:
+    """Returns the bench of a regression on a function of one variable.
+
+    Arguments are as for `functions.load` and `configure`; `stream` is the
+    number of the random stream of the data, and the task names the data set.
+    """
+
+    def load(config, number=0):
+        seed = [config.seed, stream, number]
+        return functions.load(
+            function, num_points, seed, reach=reach, noise=noise, end=end
+        )
+
+    changes = {**OF_FUNCTIONS, "dataset": task, **changes}
+    return bench.Bench(
+        experiment,
+        configure(config, task, own, **changes),
+        (predictions.TEST, bands.BANDS, fits.COSTS, *measures),
+        fits.observe,
+        load_data=load,
+    )
+
+
+def run(
+    experiment: str,
+    config: fields.Bench,
+    tasks: Mapping[str, tuple[Callable[..., bench.Bench], Sections]],
+) -> dict[str, bench.Results]:
     """Runs what is missing of all tasks, and reports each.
 
     Args:
         experiment: Name of the experiment.
-        config: Its configuration, with an `output_dir`.
-        benches: Dict from the name of a task to a `bench.Bench`.
-        sections: Dict from the name of a task to a function of `bench.Results`
-            that returns a list of `page.Section`, which the report gets.
+        config: Its configuration.
+        tasks: For each task, a function of the configuration that makes its
+            bench, and one that returns sections of its report.
 
     Returns:
-        results: Dict from the name of a task to `bench.Results`. The rows of
-            all tasks are in the folder's own `results.json`, too.
+        results: Those of each task. The rows of all tasks are in the folder's
+            own `results.json`, too.
 
     Raises:
         ValueError: If every system of a task failed.
     """
+    path = f"results/{experiment}/{config.dataset}"
+    config = config.with_defaults({"output_dir": path})
+    benches = {task: make(config) for task, (make, _) in tasks.items()}
     results, rows, reasons = {}, [], {}
 
     def show(task, of_task):
         of_task.given = config
-        parts = sections[task](of_task)
-        report.show(of_task, parts)
-        for section in parts:
-            print(f"{section.title}\n")
-            for part in section.parts:
-                if not isinstance(part, page.Figure):
-                    text = part if isinstance(part, str) else part.to_text()
-                    print(text, flush=True)
+        report.show(of_task, tasks[task][1](of_task, benches[task].data))
 
     with folder_lib.Folder(config.output_dir, experiment, config, {}) as folder:
         for task, made in benches.items():
-            results[task] = made.run(
-                lambda of_task, task=task: show(task, of_task)
-            )
+            results[task] = made.run(functools.partial(show, task))
             rows += results[task].rows.to_dict("records")
             reasons[task] = results[task].reasons
             folder.write_results(rows, extra={"reasons": reasons})
     return results
-
-
-def figure(name, caption, draw):
-    """Returns a list of a `page.Figure`, empty if none can be drawn.
-
-    Args:
-        name: Name of its file, without the ending.
-        caption: Text below it.
-        draw: Function that returns a `matplotlib.figure.Figure` or `None`.
-    """
-    drawn = draw() if figures.can_plot() else None
-    return [] if drawn is None else [page.Figure(name, caption, drawn)]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import program_in_process
 from tfp_refine.experiments import four_modes
-from tfp_refine.experiments.harness import figures
+from tfp_refine.experiments.harness import page
 
 QUICK = four_modes.Config(
     num_members=3, refine_steps=4, num_eval_samples=5, progress=False
@@ -35,7 +35,7 @@ def test_results_are_the_bounds(finished):
     pd.testing.assert_frame_equal(saved, results.rows)
     contents = json.loads((results.path / "results.json").read_text())
     assert contents["config"]["num_members"] == {"value": 3, "type": "int"}
-    if figures.can_plot():
+    if page.can_plot():
         assert (results.path / "four_modes.png").stat().st_size > 10000
 
 

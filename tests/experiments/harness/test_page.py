@@ -1,12 +1,14 @@
 """Pages of reports."""
 
 import base64
+import importlib.util
 import re
 import types
 from xml.etree import ElementTree
 
 import pytest
 from matplotlib import figure as figure_lib
+from matplotlib import pyplot
 
 from tfp_refine import version
 from tfp_refine.experiments.harness import page
@@ -27,7 +29,7 @@ def written(tmp_path):
         ),
     ]
     header = {"Command": "uci --a='<b>'", "Date": "today"}
-    page.write(tmp_path, "report", "A page & more", sections, header)
+    page.write(tmp_path, "A page & more", sections, header)
     return tmp_path
 
 
@@ -86,3 +88,44 @@ def test_the_header_holds_a_command_for_a_shell():
     )
     assert header["Version"] == f"tfp_refine {version.__version__}"
     assert re.fullmatch(r"20\d\d-\d\d-\d\d \d\d:\d\d UTC", header["Date"])
+
+
+def test_the_terminal_shows_all_but_figures(capsys):
+    table = tables.Table(["", "NLL"], [["map", 1.0]])
+    figure = page.Figure("plot", "A plot.", None)
+    page.show([page.Section("More", ["Some words. " * 20, table, figure])])
+    text = capsys.readouterr().out
+    assert text.startswith("More\n\nSome words. ")
+    assert max(map(len, text.splitlines())) <= 100
+    assert table.to_text() in text
+    assert "plot" not in text
+
+
+def test_without_matplotlib_the_log_says_how_to_get_it(monkeypatch, caplog):
+    assert page.can_plot()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with caplog.at_level("WARNING", "absl"):
+        assert page.figure("name", "caption", lambda: 1 / 0) == []
+    assert "pip install 'tfp_refine[plot]'" in caplog.text
+
+
+def test_figures_are_left_out_where_there_is_nothing_to_draw():
+    assert page.figure("name", "caption", lambda: None) == []
+
+
+def test_a_folder_that_is_missing_is_named(tmp_path):
+    figure = page.Figure("a", "A plot.", figure_lib.Figure((1, 1)))
+    sections = [page.Section("One", [figure])]
+    with pytest.raises(OSError, match=r"Cannot write '.*nowhere/a\.png'"):
+        page.write(tmp_path / "nowhere", "Title", sections, {})
+
+
+def test_axes_stand_for_their_figure_which_is_closed():
+    for draw in (
+        pyplot.figure,
+        lambda: pyplot.subplots()[1],
+        lambda: pyplot.subplots(2, 2)[1],
+    ):
+        png = page.Figure("a", "A plot.", draw()).png()
+        assert png.startswith(b"\x89PNG")
+        assert not pyplot.get_fignums()

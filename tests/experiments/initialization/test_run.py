@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import program_in_process
 from tfp_refine.experiments import initialization
-from tfp_refine.experiments.harness import figures
+from tfp_refine.experiments.harness import page
 
 SYSTEMS = ("heuristic", "iblm", "mc_dropout")
 QUICK = initialization.Config(
@@ -60,7 +60,7 @@ def test_the_toy_has_predictions_before_training_and_after_it(finished):
         assert len(before["mean"]) == len(after["scale"])
         assert min(after["scale"]) > 0.0
         assert before["mean"] != after["mean"]
-    if figures.can_plot():
+    if page.can_plot():
         for name in ("curves/curves", "toy/toy_before", "toy/toy_after"):
             path = results["toy"].path.parent / f"{name}.png"
             assert path.stat().st_size > 10000
@@ -96,7 +96,7 @@ def test_images_have_entropies_too(tmp_path):
         assert len(unseen) == len(of_seed[0]["entropies"]["test"]) == 360
         assert 0.0 < max(unseen) <= np.log(10.0) + 1e-6
     assert values(results, "curve/0/accuracy")["iblm"] > 0.7
-    if figures.can_plot():
+    if page.can_plot():
         assert (results.path / "entropies.png").exists()
 
 

@@ -69,22 +69,25 @@ def test_without_flows_there_are_no_curves():
     assert not curves
 
 
-def test_chains_that_have_not_mixed_are_named():
-    good = {
-        "max_r_hat": 1.001,
-        "min_effective_sample_size": 400.0,
-        "num_divergences": 0.0,
-        "mean_leapfrogs": 7.0,
-    }
-    rows = frame({"map": {"nll": 1.0}, "nuts": good})
-    (note,) = tables.mixing(tables_lib.frame(rows), "try more")
-    assert note == (
-        "nuts: R-hat at most 1.001, effective sample size at least 400, "
-        "0 divergences, 7 gradients per transition."
+def test_chains_that_have_not_mixed_are_told_once(tmp_path, capsys):
+    shown = results(
+        frame(
+            {
+                "map": {"nll": 1.0},
+                "laplace": {"nll": 1.0, "mmd": 0.5},
+                "nuts": {"nll": 1.0, "mmd": 0.1, "max_r_hat": 1.2},
+            }
+        )
     )
-    for worst in (1.2, float("nan")):
-        bad = frame({"nuts": good | {"max_r_hat": worst}}, seed=1)
-        (note,) = tables.mixing(tables_lib.frame([*rows, *bad]), "try more")
-        if worst == 1.2:
-            assert "at most 1.200" in note
-            assert note.endswith("have not mixed: try more.")
+    shown.experiment, shown.kind, shown.path = "laplace", "table", tmp_path
+    shown.details, shown.reasons = {n: {0: {}} for n in shown.titles}, {}
+    shown.facts = dict.fromkeys(
+        ("num_train", "num_validation", "num_test", "num_weights"), 1
+    )
+    filled = {"learning_rate": 0.1, "model": "mlp", "train_steps": 1}
+    shown.given = shown.config = laplace.Config(**filled)
+    tables.show_comparison(shown)
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Distances to NUTS" in text
+    assert text.count("R-hat") == 1
+    assert "Raise --nuts_warmup" in text

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import program_in_process
 from tfp_refine.experiments import uncertainty
-from tfp_refine.experiments.harness import figures
+from tfp_refine.experiments.harness import page
 
 QUICK = uncertainty.Config(
     train_steps=40, segments=2, num_samples=4, attack_examples=30,
@@ -41,7 +41,7 @@ def test_each_task_has_rows_and_a_figure(finished):
     rows = pd.read_csv(path / "results.csv")
     assert set(rows["dataset"]) == {"digits", "digits, random labels", "cubic"}
     assert len(rows) == sum(len(one.rows) for one in results.values())
-    if figures.can_plot():
+    if page.can_plot():
         for name in (
             "images/entropies", "images/attack", "random_labels/random_labels",
             "cubic/cubic",

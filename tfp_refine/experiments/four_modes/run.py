@@ -17,19 +17,12 @@ def run(config):
 
     from tfp_refine.experiments.four_modes import tables
     from tfp_refine.experiments.four_modes import target
-    from tfp_refine.experiments.harness import config as config_lib
     from tfp_refine.experiments.harness import folder as folder_lib
     from tfp_refine.experiments.systems import variational
 
     ratios = variational.variance_ratios(config)
-    values = config.to_json()
-    decides = {
-        name: values[name]
-        for name, spec in config_lib.specs(type(config)).items()
-        if spec.decides
-    }
     with folder_lib.Folder(
-        config.output_dir, "four_modes", config, decides
+        config.output_dir, "four_modes", config, config.decisive()
     ) as folder:
         members = folder.once(
             "refined", lambda: _refine(config, ratios, folder.path)

@@ -1,19 +1,20 @@
 """Table and figure of the refinement of a posterior with four modes."""
 
+import numpy as np
+
 from tfp_refine.experiments.four_modes import target
-from tfp_refine.experiments.harness import figures
+from tfp_refine.experiments.harness import config as config_lib
+from tfp_refine.experiments.harness import folder
 from tfp_refine.experiments.harness import page
 from tfp_refine.experiments.harness import tables
 
 
-def show(results, config, densities):
-    """Prints the bounds, and writes a page with the densities.
-
-    Args:
-        results: `folder.Results`.
-        config: `Config`.
-        densities: Dict from a title to a density on the grid, `[G]`.
-    """
+def show(
+    results: folder.Results,
+    config: config_lib.Config,
+    densities: dict[str, np.ndarray],
+) -> None:
+    """Prints bounds, and writes a page with densities on the grid, `[G]`."""
     table = tables.Table(
         ["", "nats"],
         [
@@ -23,22 +24,19 @@ def show(results, config, densities):
         ["Bounds of the log evidence; the first is that of the best Gaussian."],
     )
     print(table.to_text(), flush=True)
-    parts = [table]
-    if figures.can_plot():
-        from tfp_refine import plotting
-
-        parts.append(
-            page.Figure(
-                "four_modes",
-                "Densities of the weight.",
-                plotting.densities(target.GRID, densities),
-            )
-        )
+    drawn = page.figure(
+        "four_modes", "Densities of the weight.", lambda: _figure(densities)
+    )
     page.write(
         results.path,
-        "report",
         "A posterior with four modes",
-        [page.Section("Refinement of the best Gaussian", parts)],
+        [page.Section("Refinement of the best Gaussian", [table, *drawn])],
         page.header("four_modes", config),
     )
     print(f"Report: {results.path / 'report.html'}")
+
+
+def _figure(densities):
+    from tfp_refine import plotting
+
+    return plotting.densities(target.GRID, densities)

@@ -3,16 +3,24 @@
 import base64
 import datetime
 import html
+import importlib.util
+import io
 import os
 import pathlib
 import shlex
+import textwrap
+from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
+import numpy as np
+from absl import logging
+
 from tfp_refine import version
-from tfp_refine.experiments.harness import figures
+from tfp_refine.experiments.harness import config as config_lib
 from tfp_refine.experiments.harness import folder
 from tfp_refine.experiments.harness import tables
 
@@ -63,12 +71,39 @@ class Figure(NamedTuple):
     Attributes:
         name: Name of its file, without the ending.
         caption: Text below it.
-        figure: `matplotlib.figure.Figure`, or its axes, as `figures.png` takes.
+        figure: `matplotlib.figure.Figure`, or the axes of one: an
+            `matplotlib.axes.Axes` or an array of them.
     """
 
     name: str
     caption: str
     figure: Any
+
+    def png(self) -> bytes:
+        """Returns the contents of a PNG file, and closes the figure."""
+        from matplotlib import pyplot
+
+        figure = np.asarray(self.figure, dtype=object).flat[0].figure
+        with io.BytesIO() as stream:
+            figure.savefig(stream, format="png", dpi=_DPI)
+            pyplot.close(figure)
+            return stream.getvalue()
+
+
+def can_plot() -> bool:
+    """Returns whether matplotlib is installed; logs how to get it if not."""
+    if importlib.util.find_spec("matplotlib") is not None:
+        return True
+    logging.warning(
+        "No plots: matplotlib is missing (pip install 'tfp_refine[plot]')."
+    )
+    return False
+
+
+def figure(name: str, caption: str, draw: Callable[[], Any]) -> list[Figure]:
+    """Returns a list of a `Figure`, empty if `draw` gives `None`, or cannot."""
+    drawn = draw() if can_plot() else None
+    return [] if drawn is None else [Figure(name, caption, drawn)]
 
 
 class Section(NamedTuple):
@@ -83,14 +118,8 @@ class Section(NamedTuple):
     parts: Sequence[str | tables.Table | Figure]
 
 
-def header(experiment: str, config: Any) -> dict[str, str]:
-    """Returns the header of a page: command, version and date.
-
-    Args:
-        experiment: Name of the experiment.
-        config: Configuration: its method `flags` returns the flags that differ
-            from their defaults.
-    """
+def header(experiment: str, config: config_lib.Config) -> dict[str, str]:
+    """Returns the header of a page: command, version and date."""
     words = ["python", "-m", f"tfp_refine.experiments.{experiment}"]
     words += config.flags()
     now = datetime.datetime.now(datetime.UTC)
@@ -101,20 +130,29 @@ def header(experiment: str, config: Any) -> dict[str, str]:
     }
 
 
+def show(sections: Iterable[Section]) -> None:
+    """Prints sections on the terminal, without their figures."""
+    for section in sections:
+        print(f"{section.title}\n")
+        for part in section.parts:
+            if isinstance(part, str):
+                print(f"{textwrap.fill(part, 100)}\n")
+            elif isinstance(part, tables.Table):
+                print(part.to_text(), flush=True)
+
+
 def write(
     directory: str | os.PathLike[str],
-    name: str,
     title: str,
     sections: Sequence[Section],
     header: Mapping[str, str],
 ) -> None:
-    """Writes a page: `NAME.md`, `NAME.html` and the figures, as PNG files.
+    """Writes a page: `report.md`, `report.html` and the figures, as PNG files.
 
     The HTML page holds its figures, so it can be sent as one file.
 
     Args:
         directory: Folder.
-        name: Name of the page's files.
         title: Title of the page.
         sections: List of `Section`s.
         header: Dict of what stands below the title, as `header` returns.
@@ -123,8 +161,8 @@ def write(
         OSError: If a file cannot be written.
     """
     directory = pathlib.Path(directory)
-    markdown = [f"# {title}\n"]
-    markdown.append("".join(f"- {k}: `{v}`\n" for k, v in header.items()))
+    items = "".join(f"- {k}: `{v}`\n" for k, v in header.items())
+    markdown = [f"# {title}\n", items]
     page = [f"<h1>{html.escape(title)}</h1>", "<dl>"]
     page += [
         f"<dt>{html.escape(k)}</dt><dd>{tables.html_words(v)}</dd>"
@@ -142,21 +180,21 @@ def write(
                 markdown.append(part.to_markdown())
                 page.append(part.to_html())
             else:
-                png = figures.png(part.figure, _DPI)
+                png = part.png()
                 folder.write_bytes(directory / f"{part.name}.png", png)
                 markdown.append(
                     f"![{part.name}]({part.name}.png)\n\n{part.caption}\n"
                 )
-                encoded = base64.b64encode(png).decode()
                 inches = int.from_bytes(png[16:20]) / _DPI
                 page.append(
                     '<figure><div class="figure">'
                     f'<img alt="{html.escape(part.name)}" '
                     f'style="min-width: {_EM_PER_INCH * inches:.0f}em" '
-                    f'src="data:image/png;base64,{encoded}"></div><figcaption>'
+                    'src="data:image/png;base64,'
+                    f'{base64.b64encode(png).decode()}"></div><figcaption>'
                     f"{html.escape(part.caption)}</figcaption></figure>"
                 )
-    folder.write_bytes(directory / f"{name}.md", "\n".join(markdown).encode())
     head = _HEAD.format(title=html.escape(title))
     text = "\n".join([head, *page, "</body>", "</html>", ""])
-    folder.write_bytes(directory / f"{name}.html", text.encode())
+    folder.write_bytes(directory / "report.md", "\n".join(markdown).encode())
+    folder.write_bytes(directory / "report.html", text.encode())

@@ -133,6 +133,16 @@ def metric_of(name: str) -> Metric:
     return known._replace(title=f"{known.title}, {' '.join(path)}")
 
 
+def shifts(rows: "pd.DataFrame") -> dict[str, list[str]]:
+    """Returns the strengths, rising, of each shift that was measured."""
+    found: dict[str, set[str]] = {}
+    for metric in rows["metric"].unique():
+        kind, *path = metric.split("/")
+        if kind == "shift":
+            found.setdefault(path[0], set()).add(path[1])
+    return {name: sorted(of, key=float) for name, of in found.items()}
+
+
 class Cell(NamedTuple):
     """An entry of a table.
 
@@ -297,18 +307,17 @@ def frame(rows: "pd.DataFrame | Iterable[Any]") -> "pd.DataFrame":
     """
     import pandas as pd
 
-    rows = rows if isinstance(rows, pd.DataFrame) else list(rows)
-    is_named = isinstance(rows, pd.DataFrame) or (
-        bool(rows) and isinstance(rows[0], Mapping)
-    )
-    made = pd.DataFrame(rows, columns=None if is_named else COLUMNS)
-    missing = [name for name in COLUMNS if name not in made]
+    if not isinstance(rows, pd.DataFrame):
+        rows = list(rows)
+        is_named = bool(rows) and isinstance(rows[0], Mapping)
+        rows = pd.DataFrame(rows, columns=None if is_named else COLUMNS)
+    missing = [name for name in COLUMNS if name not in rows]
     if missing:
         raise ValueError(
             f"`rows` must have {', '.join(COLUMNS)}. Received: no "
             f"{', '.join(missing)}"
         )
-    made = made[list(COLUMNS)].reset_index(drop=True)
+    made = rows[list(COLUMNS)].reset_index(drop=True)
     try:
         if any(made["seed"] % 1):
             raise ValueError(f"seed={made['seed'].tolist()}")
@@ -418,14 +427,14 @@ def paired(
     frame, titles = _shown(frame, systems)
     shown = metric_of(metric)
     of_metric = frame[frame["metric"] == metric]
-    for name, value, column in (
-        ("metric", metric, "metric"),
-        ("reference", reference, "system"),
+    for name, value, known in (
+        ("metric", metric, frame["metric"]),
+        ("reference", reference, of_metric["system"]),
     ):
-        known = (frame if column == "metric" else of_metric)[column].unique()
-        if value is not None and value not in known:
+        if value is not None and value not in set(known):
             raise ValueError(
-                f"`{name}` must be one of {', '.join(map(repr, known))}. "
+                f"`{name}` must be one of "
+                f"{', '.join(map(repr, known.unique()))}. "
                 f"Received: {name}={value!r}"
             )
     rows = []

@@ -27,7 +27,6 @@ def run(config):
         fits.COSTS,
         pruning.PRUNING,
     )
-    made = bench.Bench(
-        "image", config, measures, fits.observe, kinds=("images",)
-    )
+    kinds = ("images",)
+    made = bench.Bench("image", config, measures, fits.observe, kinds)
     return made.run(report.show)

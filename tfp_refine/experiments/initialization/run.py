@@ -1,6 +1,5 @@
 """Runs the comparison of initializers."""
 
-import dataclasses
 import math
 import time
 
@@ -25,16 +24,9 @@ def run(config):
     from tfp_refine.experiments import tasks
     from tfp_refine.experiments.initialization import tables
 
-    if config.output_dir is None:
-        config = dataclasses.replace(
-            config, output_dir=f"results/initialization/{config.dataset}"
-        )
-    make = {"curves": _curves, "toy": _toy}
-    benches = {task: make[task](config) for task in config.tasks}
-    sections = {"curves": tables.curves}
-    if "toy" in benches:
-        sections["toy"] = lambda found: tables.toy(found, benches["toy"].data)
-    return tasks.run("initialization", config, benches, sections)
+    known = {"curves": (_curves, tables.curves), "toy": (_toy, tables.toy)}
+    chosen = {task: known[task] for task in config.tasks}
+    return tasks.run("initialization", config, chosen)
 
 
 def _curves(config):
@@ -57,43 +49,24 @@ def _curves(config):
 
 
 def _toy(config):
-    from tfp_refine.experiments import bench
     from tfp_refine.experiments import tasks
-    from tfp_refine.experiments.data import functions
-    from tfp_refine.experiments.measures import bands
-    from tfp_refine.experiments.measures import fits
-    from tfp_refine.experiments.measures import predictions
 
-    def load(config, number=0):
-        return functions.load(
-            function,
-            config.toy_points,
-            [config.seed, 3, number],
-            reach=_REACH,
-            noise=_NOISE,
-            end=_END,
-        )
-
-    changes = {
-        **tasks.OF_FUNCTIONS,
-        "dataset": "toy",
-        "hidden": (20, 20, 20),
-        "activation": "tanh",
-        "train_steps": config.toy_steps,
-        "batch_size": min(config.batch_size or 64, config.toy_points),
-        "seeds": 1,
-        "test_curve": False,
-    }
-    return bench.Bench(
+    return tasks.on_function(
         "initialization",
-        tasks.configure(config, "toy", (), **changes),
-        (
-            predictions.TEST,
-            fits.COSTS,
-            bands.BANDS,
-            _measure("before", bands_before),
-        ),
-        load_data=load,
+        config,
+        "toy",
+        function,
+        config.toy_points,
+        3,
+        measures=[_measure("before", bands_before)],
+        reach=_REACH,
+        noise=_NOISE,
+        end=_END,
+        hidden=(20, 20, 20),
+        activation="tanh",
+        train_steps=config.toy_steps,
+        batch_size=min(config.batch_size or 64, config.toy_points),
+        seeds=1,
     )
 
 
@@ -119,13 +92,10 @@ def start(subject):
 
     model, seconds = _initialized(subject)
     found = fits.observe(subject.fit, model, {"step": 0})
-    return {
-        "initialization_seconds": seconds,
-        **{
-            f"curve/0/{name.removeprefix('test_')}": value
-            for name, value in found.items()
-            if name.startswith("test_")
-        },
+    return {"initialization_seconds": seconds} | {
+        f"curve/0/{name.removeprefix('test_')}": value
+        for name, value in found.items()
+        if name.startswith("test_")
     }, {}
 
 
@@ -150,9 +120,8 @@ def bands_before(subject):
         seed=subject.fit.seed("predictions"),
     )
     band, rmse = bands.predict(draws, subject.data)
-    return {"rmse_before": rmse}, {
-        "bands_before": {name: v.tolist() for name, v in band.items()}
-    }
+    details = {name: values.tolist() for name, values in band.items()}
+    return {"rmse_before": rmse}, {"bands_before": details}
 
 
 def _initialized(subject):

@@ -1,13 +1,22 @@
 """Tables and figures of the comparison of initializers."""
 
 import math
+import typing
 
 import numpy as np
 
-from tfp_refine.experiments import tasks
+from tfp_refine.experiments import bench
+from tfp_refine.experiments.data import dataset
+from tfp_refine.experiments.data import functions
 from tfp_refine.experiments.harness import page
 from tfp_refine.experiments.harness import tables
 from tfp_refine.experiments.measures import bands
+
+if typing.TYPE_CHECKING:
+    import pandas as pd
+
+# Curves, by system and seed: steps and metrics.
+Curves = dict[str, dict[int, dict[str, list[float]]]]
 
 # The systems whose speed is compared, the first that there is, and how fast.
 _FAST, _PART = ("iblm", "iblm_paper"), 1 / 3
@@ -21,46 +30,31 @@ _INITIALIZERS = (
 _CURVE = r"curve/(\d+)/(\w+)"
 
 
-def curves(results):
-    """Returns the sections of the report of the curves.
-
-    Args:
-        results: `bench.Results`.
-
-    Returns:
-        sections: List of `page.Section`.
-    """
+def curves(results: bench.Results, data: dataset.Dataset) -> list[page.Section]:
+    """Returns the section of the curves."""
     found = curves_of(results.rows)
-    error = error_of(results.rows)
-    parts = [summarize(results)]
     note = early(found)
-    if note:
-        parts.append(note)
-    parts += tasks.figure(
-        "curves",
-        "Metrics on test data: medians, and the range over the repetitions.",
-        lambda: _figure(results, found, error),
-    )
+    parts = [
+        summarize(results),
+        *([note] if note else []),
+        *page.figure(
+            "curves",
+            "Metrics on test data: medians, and the range over the "
+            "repetitions.",
+            lambda: _figure(results, found),
+        ),
+    ]
     return [page.Section("From initialization to convergence", parts)]
 
 
-def toy(results, data):
-    """Returns the sections of the report of the toy.
-
-    Args:
-        results: `bench.Results`.
-        data: `functions.FunctionData`.
-
-    Returns:
-        sections: List of `page.Section`.
-    """
-    parts = [
-        tables.summary(
-            results.rows, ("rmse_before", "rmse_at_data"), results.titles
-        )
-    ]
+def toy(
+    results: bench.Results, data: functions.FunctionData
+) -> list[page.Section]:
+    """Returns the section of the toy."""
+    metrics = ("rmse_before", "rmse_at_data")
+    parts = [tables.summary(results.rows, metrics, results.titles)]
     for detail, when in (("bands_before", "before"), ("bands", "after")):
-        parts += tasks.figure(
+        parts += page.figure(
             f"toy_{when}",
             f"Predictions {when} training, with bands of standard deviations.",
             lambda detail=detail: bands.figure(results, data, detail),
@@ -68,51 +62,40 @@ def toy(results, data):
     return [page.Section("Function of one variable", parts)]
 
 
-def error_of(rows):
+def error_of(rows: "pd.DataFrame") -> str:
     """Returns the name of the metric that is shown beside the likelihood."""
     is_regression = any(rows["metric"].str.fullmatch(r"curve/\d+/rmse"))
     return "rmse" if is_regression else "accuracy"
 
 
-def curves_of(rows):
-    """Returns the curves that rows hold.
+def curves_of(rows: "pd.DataFrame") -> Curves:
+    """Returns the curves that rows hold: by system and seed.
 
-    Args:
-        rows: `pandas.DataFrame` of results.
-
-    Returns:
-        curves: Dict from a system to a dict from a seed to a curve: a dict with
-            `"step"` and the metrics, lists.
+    Each is a dict with `"step"` and the metrics, lists.
     """
     parts = rows["metric"].str.extract(_CURVE)
     known = rows.assign(step=parts[0], name=parts[1]).dropna(subset=["step"])
     known = known.astype({"step": int})
-    return {
-        system: {
-            int(seed): {
-                "step": sorted(of_seed["step"].unique().tolist()),
-                **{
-                    name: of_name.sort_values("step")["value"].tolist()
-                    for name, of_name in of_seed.groupby("name", sort=False)
-                },
-            }
-            for seed, of_seed in of_system.groupby("seed")
+    curves: Curves = {}
+    for (system, seed), of in known.groupby(["system", "seed"], sort=False):
+        table = of.pivot(index="step", columns="name", values="value")
+        curves.setdefault(system, {})[seed] = {
+            "step": table.index.tolist(),
+            **table.to_dict("list"),
         }
-        for system, of_system in known.groupby("system", sort=False)
-    }
+    return curves
 
 
-def parts_of(fast, others):
-    """Computes how soon a fast system is as good as others are in the end.
-
-    Args:
-        fast: Dict from a seed to the curve of the fast system.
-        others: Likewise, of another.
+def parts_of(
+    fast: dict[int, dict[str, list[float]]],
+    others: dict[int, dict[str, list[float]]],
+) -> list[float]:
+    """Computes how soon a fast system is as good as another is in the end.
 
     Returns:
-        parts: List of the part of all steps after which the fast system's
-            likelihood was that of the other after its last step, for each seed
-            of both; infinite if it never was.
+        parts: The part of all steps after which the fast system's likelihood
+            was that of the other after its last step, for each seed of both;
+            infinite if it never was.
     """
     found = []
     for seed in fast.keys() & others.keys():
@@ -127,44 +110,32 @@ def parts_of(fast, others):
     return found
 
 
-def summarize(results):
-    """Returns the table of the curves: medians over the repetitions.
-
-    Args:
-        results: `bench.Results`.
-
-    Returns:
-        table: `tables.Table`.
-    """
+def summarize(results: bench.Results) -> tables.Table:
+    """Returns the table of the curves: medians over the repetitions."""
     rows, found = results.rows, curves_of(results.rows)
     error, fast = error_of(rows), _fast(found)
     num_seeds = rows["seed"].nunique()
+    seconds = rows[rows["metric"] == "initialization_seconds"]
+    seconds = seconds.groupby("system")["value"].median()
     lines, diverged = [], []
-    for system, title in results.titles.items():
-        of_system = found.get(system, {})
-        if not of_system:
-            continue
-        missing = num_seeds - len(of_system)
-        if missing:
+    for system in filter(found.get, results.titles):
+        title, curves = results.titles[system], found[system].values()
+        if len(curves) < num_seeds:
+            missing = num_seeds - len(curves)
             diverged.append(f"{title} ({missing} of {num_seeds})")
-        cells = [
-            f"{np.median([c[metric][index] for c in of_system.values()]):.3f}"
+        medians = [
+            np.median([curve[metric][index] for curve in curves])
             for index in (0, -1)
             for metric in (error, "nll")
         ]
-        seconds = rows[
-            (rows["system"] == system)
-            & (rows["metric"] == "initialization_seconds")
-        ]["value"]
-        cells.append("-" if seconds.empty else f"{seconds.median():.1f}")
-        parts = parts_of(found[fast], of_system) if fast else []
-        if system == fast or not parts:
-            cells.append("-")
-        elif math.isinf(np.median(parts)):
-            cells.append("never")
-        else:
-            cells.append(f"{100 * np.median(parts):.0f}% of the steps")
-        lines.append([title, *cells])
+        took = f"{seconds[system]:.1f}" if system in seconds else "-"
+        parts = parts_of(found[fast], found[system]) if fast else []
+        after = "-"
+        if system != fast and parts:
+            part = np.median(parts)
+            after = f"{100 * part:.0f}% of the steps"
+            after = "never" if math.isinf(part) else after
+        lines.append([title, *(f"{m:.3f}" for m in medians), took, after])
     head = [
         f"{tables.metric_of(metric).head} {when}"
         for when in ("at start", "at end")
@@ -178,12 +149,8 @@ def summarize(results):
     )
 
 
-def early(found):
-    """Returns how often the fast system is as good as others early, or `""`.
-
-    Args:
-        found: What `curves_of` returns.
-    """
+def early(found: Curves) -> str:
+    """Returns how often the fast system is as good as others early, or `""`."""
     fast = _fast(found)
     parts = [
         part
@@ -204,11 +171,12 @@ def _fast(found):
     return next((system for system in _FAST if system in found), None)
 
 
-def _figure(results, found, error):
+def _figure(results, found):
     from tfp_refine import plotting
 
     if not found:
         return None
+    error = error_of(results.rows)
     title = tables.metric_of(error).head
     return plotting.convergence(
         {

@@ -4,6 +4,8 @@ import numpy as np
 import scipy.special
 
 from tfp_refine import functional
+from tfp_refine.experiments.harness import folder as folder_lib
+from tfp_refine.experiments.laplace import config as config_lib
 from tfp_refine.math import logistic_normal
 
 _MEANS, _SCALES = np.linspace(0.0, 10.0, 41), np.linspace(0.0, 10.0, 41)
@@ -14,12 +16,10 @@ _CLASSES, _CASES, _TRUTH = (2, 5, 10, 100), 30, 100000
 _STREAM = 40
 
 
-def run(config, folder):
+def run(
+    config: config_lib.Config, folder: folder_lib.Folder
+) -> tuple[list[tuple], dict[str, list]]:
     """Computes the errors of a probability, once.
-
-    Args:
-        config: `Config`.
-        folder: `folder.Folder`.
 
     Returns:
         rows: As for `tables.frame`. Of "sigmoid", means over a grid, and
@@ -49,7 +49,7 @@ def run(config, folder):
     ], binary
 
 
-def binary_errors():
+def binary_errors() -> dict[str, list]:
     """Computes errors for two classes, on a grid of Gaussian logits.
 
     Returns:
@@ -78,15 +78,10 @@ def binary_errors():
     }
 
 
-def errors_of_classes(seed):
+def errors_of_classes(seed: int) -> dict[str, dict[str, float]]:
     """Computes greatest errors of a probability, for random Gaussian logits.
 
-    Args:
-        seed: Integer.
-
-    Returns:
-        errors: Dict from the number of classes to a dict from the name of an
-            estimate to the mean over the cases.
+    Returns means over the cases, by number of classes and estimate.
     """
     rng = np.random.default_rng(functional.seeds.key(seed, _STREAM))
     errors = {}

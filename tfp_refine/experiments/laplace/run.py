@@ -63,16 +63,16 @@ def _prepare(config):
         )
         made = bench.Bench("laplace", config, measures, fits.observe)
         return lambda: made.run(tables.show_comparison)
-    run_one, show, decides = {
-        "toy": (toy.run, tables.show_toy, ("seed",)),
-        "integration": (integration.run, tables.show_integration, ("seed",)),
+    compute, show = {
+        "toy": (toy.run, tables.show_toy),
+        "integration": (integration.run, tables.show_integration),
     }[task]
 
     def run_alone():
         path = config.output_dir or f"results/laplace/{task}"
-        values = {name: config.to_json()[name] for name in decides}
-        with folder_lib.Folder(path, "laplace", config, values) as folder:
-            rows, details = run_one(config, folder)
+        decides = {"seed": config.seed}
+        with folder_lib.Folder(path, "laplace", config, decides) as folder:
+            rows, details = compute(config, folder)
             results = folder.write_results(rows)
             show(config, results, details)
         return results

@@ -1,13 +1,15 @@
 """Tables and figures of the Laplace experiment."""
 
-import textwrap
+from typing import Any
 
 import numpy as np
 
+from tfp_refine.experiments import bench
 from tfp_refine.experiments import report
-from tfp_refine.experiments.harness import figures
+from tfp_refine.experiments.harness import folder
 from tfp_refine.experiments.harness import page
 from tfp_refine.experiments.harness import tables
+from tfp_refine.experiments.laplace import config as config_lib
 from tfp_refine.experiments.laplace import toy as toy_lib
 from tfp_refine.experiments.systems import registry
 
@@ -24,168 +26,143 @@ _DISTANCES = (
     "the samples of NUTS; that of NUTS is between its halves, and none can be "
     "expected below it. Seconds are those of what a system starts from, too."
 )
+_INTEGRATION = (
+    "Errors of a probability. sigmoid: on average, over means and standard "
+    "deviations of the logit up to 10; softmax: the greatest of the classes, "
+    "on average over random logits."
+)
 _LENGTHS = (
     "Flows of several lengths: distance to NUTS, test likelihood, bound, and "
     "seconds to fit."
 )
-_MAX_R_HAT = 1.01
+_OF_TOY = ("mmd", "elbo", "seconds")
+_OF_NUTS = (
+    "max_r_hat",
+    "min_effective_sample_size",
+    "num_divergences",
+    "mean_leapfrogs",
+)
 _GRID = 121
 
 
-def show_comparison(results):
-    """Prints tables, and writes a page with figures, of the comparison.
-
-    Args:
-        results: `bench.Results`.
-
-    Raises:
-        OSError: If a file cannot be written.
-    """
-    parts = mixing(results.rows, "raise --nuts_warmup")
+def show_comparison(results: bench.Results) -> None:
+    """Prints tables, and writes a page with figures, of the comparison."""
+    parts = []
     if (results.rows["metric"] == "mmd").any():
         table = tables.summary(results.rows, _OF_LENGTHS, results.titles)
-        parts = [_DISTANCES, table, *parts]
-    shown = list(parts)
-    curves, references = length_curves(results)
-    if curves and figures.can_plot():
-        from tfp_refine import plotting
-
-        drawn = plotting.flow_length(curves, references)
-        parts.append(page.Figure("flow_length", _LENGTHS, drawn))
+        parts = [_DISTANCES, table]
+    parts += page.figure(
+        "flow_length", _LENGTHS, lambda: _length_figure(results)
+    )
     report.show(
         results, [page.Section("Distances to NUTS", parts)] if parts else ()
     )
-    for part in shown:
-        is_table = isinstance(part, tables.Table)
-        print(part.to_text() if is_table else textwrap.fill(part, 100) + "\n")
 
 
-def show_toy(config, results, samples):
-    """Prints the table and draws the contours of the toy.
+def show_toy(
+    config: config_lib.Config,
+    results: folder.Results,
+    samples: dict[str, list[list[float]]],
+) -> None:
+    """Prints the table, and writes a page with the contours, of the toy.
 
     Args:
-        config: `Config`.
-        results: `folder.Results`.
+        config: The configuration.
+        results: Its results.
         samples: Dict from a system to its samples, `[S][2]`.
     """
     titles = {name: _toy_title(name, config) for name in samples}
-    print("Logistic regression with two weights; ELBO in nats\n")
-    shown = ("mmd", "elbo", "seconds")
-    print(tables.summary(results.rows, shown, titles).to_text())
-    for note in mixing(results.rows):
-        print(note)
-    if not figures.can_plot():
-        return
+    table = tables.summary(results.rows, (*_OF_TOY, *_OF_NUTS), titles)
+    table.notes += report.mixing(results.rows, titles)
     mmd = results.rows[results.rows["metric"] == "mmd"]
     mmd = mmd.set_index("system")["value"]
     panels = {
         f"{title}: MMD {mmd[name]:.4f}": samples[name]
         for name, title in titles.items()
     }
-    drawn = _contours(toy_lib.Toy(config), samples["nuts"], panels)
-    figures.save(results.path, {"toy": drawn})
+    drawn = page.figure(
+        "toy",
+        "Samples, over the contours of the posterior.",
+        lambda: _contours(toy_lib.Toy(config), samples["nuts"], panels),
+    )
+    _write(
+        config,
+        results,
+        "Logistic regression with two weights; ELBO in nats",
+        [table, *drawn],
+    )
 
 
-def show_integration(config, results, binary):
-    """Prints the table and draws the errors of integration.
+def show_integration(
+    config: config_lib.Config,
+    results: folder.Results,
+    binary: dict[str, Any],
+) -> None:
+    """Prints the table, and writes a page with the errors, of integration.
 
     Args:
-        config: `Config`.
-        results: `folder.Results`.
+        config: The configuration.
+        results: Its results.
         binary: What `integration.binary_errors` returns.
     """
-    del config
-    print(
-        "Errors of a probability. sigmoid: on average, over means and standard "
-        "deviations of the logit up to 10;\nsoftmax: the greatest of the "
-        "classes, on average over random logits\n"
-    )
-    print(tables.summary(results.rows, ("*",)).to_text())
-    if not figures.can_plot():
-        return
+
+    def draw():
+        from tfp_refine import plotting
+
+        return plotting.integration_errors(
+            *(binary[name] for name in ("means", "scales", "probit", "mc"))
+        )
+
+    table = tables.summary(results.rows, ("*",))
+    table.notes = []  # there is one seed, and no chance in the sigmoid's
+    drawn = page.figure("integration", "Errors for two classes.", draw)
+    parts = [_INTEGRATION, table, *drawn]
+    _write(config, results, "Integration of predictions", parts)
+
+
+def _write(config, results, title, parts):
+    sections = [page.Section(title, parts)]
+    page.show(sections)
+    header = page.header("laplace", config)
+    page.write(results.path, f"laplace: {config.tasks[0]}", sections, header)
+
+
+def _length_figure(results):
     from tfp_refine import plotting
 
-    drawn = plotting.integration_errors(
-        *(binary[name] for name in ("means", "scales", "probit", "mc"))
-    )
-    figures.save(results.path, {"integration": drawn})
+    curves, references = length_curves(results)
+    return plotting.flow_length(curves, references) if curves else None
 
 
-def mixing(rows, advice=""):
-    """Says how far the samples of NUTS can be trusted.
-
-    Args:
-        rows: `pandas.DataFrame`, as `tables.frame` returns it.
-        advice: What helps if its chains have not mixed.
-
-    Returns:
-        notes: A sentence for each NUTS.
-    """
-    notes = []
-    for system, of in rows.groupby("system", sort=False):
-        values = of.groupby("metric")["value"]
-        low, high, mean = values.min(), values.max(), values.mean()
-        if "max_r_hat" not in mean:
-            continue
-        note = (
-            f"{system}: R-hat at most {high['max_r_hat']:.3f}, effective "
-            f"sample size at least {low['min_effective_sample_size']:.0f}, "
-            f"{high['num_divergences']:.0f} divergences, "
-            f"{mean['mean_leapfrogs']:.0f} gradients per transition"
-        )
-        # Not `worst > ...`, which NaN would pass.
-        if not high["max_r_hat"] <= _MAX_R_HAT:
-            note += "; its chains have not mixed"
-            note += f": {advice}" if advice else ""
-        notes.append(f"{note}.")
-    return notes
-
-
-def length_curves(results):
+def length_curves(
+    results: bench.Results,
+) -> tuple[dict[str, dict[str, list[float]]], dict[str, dict[str, float]]]:
     """Returns what `plotting.flow_length` shows: means over seeds.
 
-    Args:
-        results: `bench.Results`.
-
     Returns:
-        curves: Dict from the name of a refinement to a dict of lists:
-            `"length"`, and metrics.
-        references: Dict from the name of another posterior to its metrics.
+        curves: Of each refinement, lists: `"length"`, and metrics.
+        references: Of each other posterior, its metrics.
     """
-    means = results.rows.groupby(["system", "metric"], sort=False)["value"]
-    means = means.mean().unstack()
-    names = [name for name in _OF_LENGTHS if name in means]
+    values = results.rows.groupby(["system", "metric"], sort=False)["value"]
+    means = values.mean().unstack().replace([np.inf, -np.inf], np.nan)
+    means = means[[name for name in _OF_LENGTHS if name in means]]
+    means = means.rename(columns=_OF_LENGTHS)
     points, references = {}, {}
-    for system, values in means.iterrows():
+    for system in means.index:
         expression = registry.parse(system, type(results.config))
-        known = {
-            _OF_LENGTHS[name]: float(values[name])
-            for name in names
-            if np.isfinite(values[name])
-        }
-        if expression.name in ("laplace", "laplace_all", "nuts"):
-            references[results.titles[system]] = known
-        if expression.name != "flows":
-            continue
-        label, length = _split_length(expression, results.config)
-        points.setdefault(label, []).append({"length": length, **known})
-    shared = [
-        name
-        for name in ("length", *_OF_LENGTHS.values())
-        if all(name in point for curve in points.values() for point in curve)
-    ]
+        if expression.name == "flows":
+            points[system] = _split_length(expression, results.config)
+        elif expression.name in ("laplace", "laplace_all", "nuts"):
+            known = means.loc[system].dropna()
+            references[results.titles[system]] = known.to_dict()
+    labels = [label for label, _ in points.values()]
+    shared = means.loc[list(points)].dropna(axis="columns")
+    shared.insert(0, "length", [length for _, length in points.values()])
     curves = {
-        label: {
-            name: [point[name] for point in sorted(curve, key=_length)]
-            for name in shared
-        }
-        for label, curve in points.items()
+        label: of.sort_values("length").to_dict("list")
+        for label, of in shared.groupby(labels, sort=False)
     }
     return curves, references
-
-
-def _length(point):
-    return point["length"]
 
 
 def _split_length(expression, config):

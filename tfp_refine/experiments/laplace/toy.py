@@ -1,6 +1,7 @@
 """The posterior of a logistic regression with two weights."""
 
 import re
+from typing import Any
 
 import keras
 import numpy as np
@@ -13,6 +14,8 @@ from tfp_refine import layers
 from tfp_refine import metrics
 from tfp_refine import regularizers
 from tfp_refine import sampling
+from tfp_refine.experiments.harness import folder as folder_lib
+from tfp_refine.experiments.laplace import config as config_lib
 from tfp_refine.experiments.systems import laplace as systems
 from tfp_refine.experiments.systems import registry
 
@@ -25,12 +28,10 @@ _NUM_CHAINS, _NUM_SAMPLES = 4, 1000
 _FIELDS = ("toy_points", "toy_prior_scale")
 
 
-def run(config, folder):
+def run(
+    config: config_lib.Config, folder: folder_lib.Folder
+) -> tuple[list[tuple], dict[str, list[list[float]]]]:
     """Samples what is missing.
-
-    Args:
-        config: `Config`.
-        folder: `folder.Folder`.
 
     Returns:
         rows: As for `tables.frame`: the squared distance `mmd` to half of the
@@ -38,12 +39,9 @@ def run(config, folder):
         details: Dict from a system to its samples, `[S][2]`.
     """
     toy, records = Toy(config), {}
+    own_fields = {"vi": ("toy_steps",), "laplace": (), "nuts": ()}
     for name, own in systems_of(config).items():
-        decisive = {
-            "vi": ("toy_steps",),
-            "laplace": (),
-            "nuts": (),
-        }.get(name, registry.SYSTEMS["flows"].fields)
+        decisive = own_fields.get(name, registry.SYSTEMS["flows"].fields)
         digest = own.digest({*_FIELDS, *decisive})
         slug = re.sub(r"\W+", "_", name).strip("_")
         records[name] = folder.once(
@@ -51,9 +49,8 @@ def run(config, folder):
             lambda name=name, own=own: toy.sample(name, own),
         )
     samples = {name: record["samples"] for name, record in records.items()}
-    reference, other = (
-        np.asarray(samples["nuts"])[begin::2] for begin in range(2)
-    )
+    nuts = np.asarray(samples["nuts"])
+    reference, other = nuts[::2], nuts[1::2]
     rows = []
     for name, record in records.items():
         drawn = other if name == "nuts" else np.asarray(samples[name])
@@ -65,7 +62,7 @@ def run(config, folder):
     return rows, samples
 
 
-def systems_of(config):
+def systems_of(config: config_lib.Config) -> dict[str, config_lib.Config]:
     """Returns the configurations of the systems, the reference last."""
     names = registry.ALL if config.systems == ("all",) else config.systems
     found = {"laplace": config, "vi": config}
@@ -99,26 +96,18 @@ class Toy:
         x = _DISTANCE * signs * centers + rng.normal(size=(count, 2))
         self.x = x.astype(np.float32)
 
-    def log_joint(self, theta):
-        """Computes the logarithm of the posterior, but for a constant.
+    def log_joint(self, theta: np.ndarray) -> np.ndarray:
+        """Computes the log posterior of weights `[..., 2]`, but for a constant.
 
-        Args:
-            theta: Weights, `[..., 2]`.
-
-        Returns:
-            log_joint: Nats, `[...]`.
+        Nats, `[...]`.
         """
         signed = (2.0 * self.y - 1.0) * (theta @ self.x.T.astype(np.float64))
         scale = self._config.toy_prior_scale
         prior = np.sum(np.square(theta / scale), axis=-1)
         return -np.sum(np.logaddexp(0.0, -signed), axis=-1) - 0.5 * prior
 
-    def sample(self, name, config):
-        """Fits a system, and draws from it.
-
-        Args:
-            name: Name of the system.
-            config: Its configuration.
+    def sample(self, name: str, config: config_lib.Config) -> dict[str, Any]:
+        """Fits a system, by its own configuration, and draws from it.
 
         Returns:
             record: Dict with `"samples"`, `[S][2]`, and `"metrics"`.

@@ -20,36 +20,29 @@ def run(config):
     from tfp_refine.experiments.uci import tables
 
     if len(config.depths) < 2:
-        hidden = config.hidden * (config.depths or (1,))[0]
-        one = dataclasses.replace(config, hidden=hidden, depths=())
-        return _bench(one).run(report.show)
+        return _bench(config, *config.depths).run(report.show)
     folder = pathlib.Path(
         config.output_dir or f"results/uci/{config.dataset}_depths"
     )
     benches = {
-        depth: _bench(
-            dataclasses.replace(
-                config,
-                hidden=config.hidden * depth,
-                depths=(),
-                output_dir=str(folder / f"depth_{depth}"),
-            )
-        )
+        depth: _bench(config, depth, output_dir=str(folder / f"depth_{depth}"))
         for depth in config.depths
     }
-    results = {d: one.run(report.show) for d, one in benches.items()}
-    tables.compare_depths(folder, results)
+    results = {depth: of.run(report.show) for depth, of in benches.items()}
+    tables.compare_depths(folder, config, results)
     return results
 
 
-def _bench(config):
+def _bench(config, depth=1, **changes):
     from tfp_refine.experiments import bench
     from tfp_refine.experiments.measures import fits
     from tfp_refine.experiments.measures import predictions
 
     return bench.Bench(
         "uci",
-        config,
+        dataclasses.replace(
+            config, hidden=config.hidden * depth, depths=(), **changes
+        ),
         (predictions.TEST, fits.BOUND, fits.COSTS),
         fits.observe,
         kinds=("regression",),

@@ -1,25 +1,35 @@
 """Comparison of networks of several depths."""
 
-from tfp_refine.experiments.harness import figures
+import os
+
+from tfp_refine.experiments import bench
+from tfp_refine.experiments.harness import config as config_lib
+from tfp_refine.experiments.harness import page
 from tfp_refine.experiments.harness import tables
 
 
-def compare_depths(folder, results):
-    """Prints and plots test likelihoods over depths.
-
-    Args:
-        folder: `pathlib.Path` of the figure.
-        results: Dict from depth to `bench.Results`.
-    """
+def compare_depths(
+    folder: str | os.PathLike[str],
+    config: config_lib.Config,
+    results: dict[int, bench.Results],
+) -> None:
+    """Prints a table over depths, and writes a page with it and a figure."""
     rows = [
         row | {"system": f"{of_depth.titles[row['system']]}, depth {depth}"}
         for depth, of_depth in results.items()
         for row in of_depth.rows.to_dict("records")
     ]
     table = tables.summary(tables.frame(rows), ("nll", "rmse", "elbo"))
-    print(table.to_text())
-    if not figures.can_plot():
-        return
+    drawn = page.figure(
+        "depths", "Test log likelihood.", lambda: _figure(results)
+    )
+    sections = [page.Section("Depths", [table, *drawn])]
+    page.show(sections)
+    header = page.header("uci", config)
+    page.write(folder, f"uci: {config.dataset}", sections, header)
+
+
+def _figure(results):
     from tfp_refine import plotting
 
     curves = {}
@@ -30,5 +40,4 @@ def compare_depths(folder, results):
             curve = curves.setdefault(title, {"depth": [], "values": []})
             curve["depth"].append(depth)
             curve["values"].append((-of_system["value"]).tolist())
-    drawn = plotting.depth_sweep(curves, "test log likelihood (nats)")
-    figures.save(folder, {"depths": drawn})
+    return plotting.depth_sweep(curves, "test log likelihood (nats)")

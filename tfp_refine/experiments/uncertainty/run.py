@@ -34,25 +34,16 @@ def run(config):
     from tfp_refine.experiments import tasks
     from tfp_refine.experiments.uncertainty import tables
 
-    if config.output_dir is None:
-        config = dataclasses.replace(
-            config, output_dir=f"results/uncertainty/{config.dataset}"
-        )
-    benches = {}
-    if {"unseen", "attack"} & set(config.tasks):
-        benches["images"] = _images(config)
-    if "random_labels" in config.tasks:
-        benches["random_labels"] = _random_labels(config)
-    if "cubic" in config.tasks:
-        benches["cubic"] = _cubic(config)
-    sections = {
-        "images": tables.images,
-        "random_labels": lambda found: tables.random_labels(
-            found, benches["random_labels"].data
-        ),
-        "cubic": lambda found: tables.cubic(found, benches["cubic"].data),
+    known = {
+        "images": (_images, tables.images),
+        "random_labels": (_random_labels, tables.random_labels),
+        "cubic": (_cubic, tables.cubic),
     }
-    return tasks.run("uncertainty", config, benches, sections)
+    names = [
+        "images" if task in ("unseen", "attack") else task
+        for task in config.tasks
+    ]
+    return tasks.run("uncertainty", config, {n: known[n] for n in names})
 
 
 def _images(config):
@@ -65,7 +56,7 @@ def _images(config):
     from tfp_refine.experiments.measures import predictions
 
     changes = {}
-    is_default = not (config.classes or config.unseen)
+    is_default = config.unseen is None and not config.classes
     if is_default and load.kind_of(config) == "images":
         raw = datasets.load_images(
             config.dataset, config.data_dir, config.download
@@ -131,43 +122,29 @@ def _random_labels(config):
 
 
 def _cubic(config):
-    from tfp_refine.experiments import bench
     from tfp_refine.experiments import tasks
     from tfp_refine.experiments.data import functions
-    from tfp_refine.experiments.measures import bands
-    from tfp_refine.experiments.measures import fits
-    from tfp_refine.experiments.measures import predictions
-
-    def load_data(config, number=0):
-        return functions.load(
-            _cube,
-            _POINTS,
-            [config.seed, 2, number],
-            reach=_REACH,
-            noise=_NOISE,
-            end=_END,
-        )
 
     (scale,) = functions.scale_of(_cube, _REACH, _NOISE)
-    changes = {
-        **tasks.OF_FUNCTIONS,
-        "dataset": "cubic",
-        "hidden": (config.cubic_units,),
-        "train_steps": config.cubic_steps,
-        "batch_size": _POINTS,
-        "likelihood": "homoscedastic",
-        "noise_scale": float(_NOISE / scale),
-        "learn_noise": False,
-        "max_std": None,  # far away nothing should bound it
-        "num_samples": _DRAWS_FACTOR * config.num_samples,
-        "test_curve": False,
-    }
-    return bench.Bench(
+    return tasks.on_function(
         "uncertainty",
-        tasks.configure(config, "cubic", _OF_LABELS, **changes),
-        (predictions.TEST, bands.BANDS, fits.COSTS),
-        fits.observe,
-        load_data=load_data,
+        config,
+        "cubic",
+        _cube,
+        _POINTS,
+        2,
+        own=_OF_LABELS,
+        reach=_REACH,
+        noise=_NOISE,
+        end=_END,
+        hidden=(config.cubic_units,),
+        train_steps=config.cubic_steps,
+        batch_size=_POINTS,
+        likelihood="homoscedastic",
+        noise_scale=float(_NOISE / scale),
+        learn_noise=False,
+        max_std=None,  # far away nothing should bound it
+        num_samples=_DRAWS_FACTOR * config.num_samples,
     )
 
 

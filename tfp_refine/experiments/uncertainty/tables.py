@@ -1,6 +1,10 @@
 """Tables and figures of the uncertainty experiment."""
 
-from tfp_refine.experiments import tasks
+from typing import Any
+
+from tfp_refine.experiments import bench
+from tfp_refine.experiments.data import dataset
+from tfp_refine.experiments.data import functions
 from tfp_refine.experiments.harness import page
 from tfp_refine.experiments.harness import tables
 from tfp_refine.experiments.measures import bands
@@ -18,49 +22,29 @@ _MEMORY = ("train_accuracy", "test_accuracy")
 _CUBIC = ("rmse_at_data", "scale_at_data", "scale_far")
 
 
-def images(results):
-    """Returns the sections of the report of unseen and of perturbed images.
-
-    Args:
-        results: `bench.Results`.
-
-    Returns:
-        sections: List of `page.Section`.
-    """
+def images(results: bench.Results, data: dataset.Dataset) -> list[page.Section]:
+    """Returns the sections of unseen and of perturbed images."""
     sections = []
     if any(results.rows["metric"].str.startswith("unseen/")):
         table = tables.summary(results.rows, _UNSEEN, results.titles)
-        sections.append(
-            page.Section("Test images and unseen ones (nats)", [table])
-        )
+        title = "Test images and unseen ones (nats)"
+        sections.append(page.Section(title, [table]))
     curves = attack_curves(results)
     if curves:
-        sections.append(
-            page.Section(
-                "Fast gradient sign perturbations",
-                [
-                    _attack_table(curves),
-                    *tasks.figure(
-                        "attack",
-                        "Accuracy and entropy of perturbed images.",
-                        lambda: _attack_figure(curves),
-                    ),
-                ],
-            )
+        drawn = page.figure(
+            "attack",
+            "Accuracy and entropy of perturbed images.",
+            lambda: _attack_figure(curves),
         )
+        title = "Fast gradient sign perturbations"
+        sections.append(page.Section(title, [_attack_table(curves), *drawn]))
     return sections
 
 
-def random_labels(results, data):
-    """Returns the section of the report of random labels.
-
-    Args:
-        results: `bench.Results`.
-        data: `dataset.Dataset`.
-
-    Returns:
-        sections: List of `page.Section`.
-    """
+def random_labels(
+    results: bench.Results, data: dataset.Dataset
+) -> list[page.Section]:
+    """Returns the section of random labels."""
     curves = {
         results.titles[system]: of_seed[0]["curve"]
         for system, of_seed in results.details.items()
@@ -74,27 +58,21 @@ def random_labels(results, data):
         return plotting.memorization(curves, chance) if curves else None
 
     table = tables.summary(results.rows, _MEMORY, results.titles)
-    drawn = tasks.figure(
+    drawn = page.figure(
         "random_labels", "Accuracies, of the first repetition.", draw
     )
     return [page.Section("Random labels", [table, *drawn])]
 
 
-def cubic(results, data):
-    """Returns the section of the report of the cubic function.
-
-    Args:
-        results: `bench.Results`.
-        data: `functions.FunctionData`.
-
-    Returns:
-        sections: List of `page.Section`.
-    """
+def cubic(
+    results: bench.Results, data: functions.FunctionData
+) -> list[page.Section]:
+    """Returns the section of the cubic function."""
     table = tables.summary(results.rows, _CUBIC, results.titles)
     table.notes.append(
         "Predictive standard deviations; that of the noise is 3."
     )
-    drawn = tasks.figure(
+    drawn = page.figure(
         "cubic",
         "Predictions, with bands of standard deviations.",
         lambda: bands.figure(results, data),
@@ -102,16 +80,8 @@ def cubic(results, data):
     return [page.Section("Cubic regression", [table, *drawn])]
 
 
-def attack_curves(results):
-    """Returns what `plotting.attack_curves` takes: means over the seeds.
-
-    Args:
-        results: `bench.Results`.
-
-    Returns:
-        curves: Dict from a title to a dict of the `"epsilon"` and metrics,
-            lists.
-    """
+def attack_curves(results: bench.Results) -> dict[str, dict[str, Any]]:
+    """Returns what `plotting.attack_curves` takes: means over the seeds."""
     parts = results.rows["metric"].str.extract(r"attack/([^/]+)/(\w+)")
     rows = results.rows.assign(epsilon=parts[0], name=parts[1])
     rows = rows.dropna(subset=["name"]).astype({"epsilon": float})
@@ -120,7 +90,7 @@ def attack_curves(results):
         means = of_system.pivot_table("value", "epsilon", "name")
         curves[results.titles[system]] = {
             "epsilon": means.index.tolist(),
-            **{name: means[name].tolist() for name in means},
+            **means.to_dict("list"),
         }
     return curves
 
