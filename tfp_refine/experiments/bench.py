@@ -1,17 +1,21 @@
 """The bench: systems, fitted to a data set over several seeds, and measured."""
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from absl import logging
 
+from tfp_refine.experiments.data import dataset
 from tfp_refine.experiments.data import load
-from tfp_refine.experiments.harness import config as config_lib
 from tfp_refine.experiments.harness import fields
 from tfp_refine.experiments.harness import folder as folder_lib
 from tfp_refine.experiments.harness import tables
+from tfp_refine.experiments.systems import fitted as fitted_lib
 from tfp_refine.experiments.systems import networks
 from tfp_refine.experiments.systems import registry
 from tfp_refine.experiments.systems import repetition
@@ -27,19 +31,19 @@ class Measure:
 
     Attributes:
         name: Name of its record.
-        compute: Function of a `Subject` that returns two dicts: metrics, floats
-            by their names; and details, what figures show, for JSON.
+        compute: Function that returns two dicts: metrics, floats by their names
+            (`None` where not known); and details, what figures show, for JSON.
         fields: Names of the fields that decide it, besides those of the fit.
-        applies: Function of a `Subject` that tells whether it has a meaning.
-        key: Function of a `Subject` that returns a text, part of a file's name,
-            for what else decides it.
+        applies: Function that tells whether it has a meaning.
+        key: Function that returns a text, part of a file's name, for what else
+            decides it.
     """
 
     name: str
-    compute: Callable
+    compute: Callable[["Subject"], tuple[dict[str, Any], dict[str, Any]]]
     fields: tuple[str, ...] = ()
-    applies: Callable = lambda subject: True
-    key: Callable = lambda subject: ""
+    applies: Callable[["Subject"], bool] = lambda subject: True
+    key: Callable[["Subject"], str] = lambda subject: ""
 
 
 class UnavailableError(Exception):
@@ -53,10 +57,9 @@ class Subject:
         bench: `Bench`.
         repetition: `repetition.Repetition`.
         expression: `registry.Expression`.
+        fit: `repetition.Fit`.
         config: `fields.Bench`, with the system's own options.
         data: `dataset.Dataset`.
-        fitted: `fitted.Fitted`; computed when it is first asked for.
-        costs: Dict of floats or `None`.
     """
 
     def __init__(self, bench, of, expression):
@@ -64,17 +67,18 @@ class Subject:
         self.data = of.data
         self.fit = repetition.Fit(of, expression)
         self.config = self.fit.config
-        self._test_draws = None
 
     @property
-    def fitted(self):
+    def fitted(self) -> fitted_lib.Fitted:
+        """The system, fitted when it is first asked for."""
         return self.repetition.fitted(self.expression)[0]
 
     @property
-    def costs(self):
+    def costs(self) -> dict[str, float | None]:
+        """What the fit took."""
         return self.repetition.fitted(self.expression)[1]
 
-    def draws(self, x=None):
+    def draws(self, x: Any = None) -> np.ndarray:
         """Returns draws of outputs, `[S, N, C]`; of test inputs by default.
 
         Raises:
@@ -82,38 +86,43 @@ class Subject:
         """
         if x is not None:
             return folder_lib.finite(self.fitted.draws(x), "predictions")
-        if self._test_draws is None:
-            self._test_draws = self.draws(self.data.test[0])
         return self._test_draws
 
+    @functools.cached_property
+    def _test_draws(self):
+        return self.draws(self.data.test[0])
 
+
+@dataclasses.dataclass
 class Results:
     """Results of an experiment.
 
     Attributes:
         experiment: Name of the experiment.
         kind: Kind of the data, one of `fields.KINDS`.
-        rows: `pandas.DataFrame` with the columns dataset, system, seed, metric
-            and value.
-        details: Dict from the short name of a system to a dict from a seed to
-            a dict of what figures show.
-        titles: Dict from the short name of a system to its title.
         given: The configuration as it was given.
         config: The same, filled.
-        path: `pathlib.Path` of the folder.
-        reasons: Dict from a system that was not fitted to why.
-        facts: Dict of numbers: of `"num_train"`, `"num_validation"` and
-            `"num_test"` examples; and `"num_weights"`, of the network without
-            posteriors.
+        path: The folder.
+        titles: Titles of the systems, by their short names.
+        facts: Numbers: of `"num_train"`, `"num_validation"` and `"num_test"`
+            examples; and `"num_weights"`, of the network without posteriors.
+        rows: Data frame with the columns of `tables.COLUMNS`.
+        details: What figures show, by the short name of a system and the seed.
+        reasons: Why a system was not fitted.
     """
 
-    def __init__(self, experiment, kind, given, config, path):
-        self.experiment, self.kind = experiment, kind
-        self.given, self.config = given, config
-        self.path = pathlib.Path(path)
-        self.rows = tables.frame([])
-        self.details, self.titles, self.reasons = {}, {}, {}
-        self.facts = {}
+    experiment: str
+    kind: str
+    given: fields.Bench
+    config: fields.Bench
+    path: pathlib.Path
+    titles: dict[str, str] = dataclasses.field(default_factory=dict)
+    facts: dict[str, int] = dataclasses.field(default_factory=dict)
+    rows: Any = dataclasses.field(default_factory=lambda: tables.frame([]))
+    details: dict[str, dict[int, dict[str, Any]]] = dataclasses.field(
+        default_factory=dict
+    )
+    reasons: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 class Bench:
@@ -121,16 +130,15 @@ class Bench:
 
     Args:
         experiment: Name of the experiment.
-        config: `fields.Bench`.
-        measures: List of `Measure`.
+        config: Its configuration.
+        measures: What to measure of each system.
         observe: As for `repetition.Repetition`.
         kinds: Kinds of data that the experiment takes.
-        load_data: Function of a configuration and the number of a repetition
-            that returns a `dataset.Dataset`.
+        load_data: Function of a configuration and the number of a repetition.
 
     Attributes:
         config: The configuration, filled.
-        data: `dataset.Dataset` of the first repetition.
+        data: Data of the first repetition.
         kind: Kind of the data.
 
     Raises:
@@ -140,12 +148,12 @@ class Bench:
 
     def __init__(
         self,
-        experiment,
-        config,
-        measures,
-        observe=None,
-        kinds=fields.KINDS,
-        load_data=load.load,
+        experiment: str,
+        config: fields.Bench,
+        measures: Sequence[Measure],
+        observe: Callable[..., dict[str, float]] | None = None,
+        kinds: Sequence[str] = fields.KINDS,
+        load_data: Callable[..., dataset.Dataset] = load.load,
     ):
         self.experiment, self._measures = experiment, measures
         self._given, self._observe = config, observe
@@ -159,11 +167,9 @@ class Bench:
                 "-m tfp_refine.experiments.compare takes any. Received: "
                 f"--dataset={config.dataset}, which is {self.kind}"
             )
+        path = f"results/{experiment}/{config.dataset}"
         config = config.with_defaults(
-            {
-                "output_dir": f"results/{experiment}/{config.dataset}",
-                **config.before_data(self.kind),
-            }
+            {"output_dir": path, **config.before_data(self.kind)}
         )
         self.data = self._load(config)
         x = self.data.train[0]
@@ -175,49 +181,47 @@ class Bench:
         if networks.is_file(self.config):
             trained = networks.load(self.config, self.data)
             self._weights = folder_lib.digest(*trained.get_weights())
-        self._expressions = self._parse()
+        parsed = self._parse()
         first = repetition.Repetition(self.config, self.data)
-        self._num_weights = first.num_weights
-        self._reasons = {}
-        for name, expression in self._expressions.items():
-            reason = first.why_not(expression)
-            if reason is not None:
-                self._reasons[name] = reason
-        if len(self._reasons) == len(self._expressions):
+        reasons = {name: first.why_not(of) for name, of in parsed.items()}
+        self._reasons = {n: r for n, r in reasons.items() if r is not None}
+        self._expressions = {
+            name: of for name, of in parsed.items() if name not in self._reasons
+        }
+        if not self._expressions:
             raise ValueError(
-                "None of --systems can be applied. "
-                + " ".join(f"{n}: {r}" for n, r in self._reasons.items())
+                f"None of --systems can be applied. {_listed(self._reasons)}"
             )
+        self._titles = {n: registry.title(of) for n, of in parsed.items()}
+        self._facts = {
+            "num_train": len(x),
+            "num_validation": len(self.data.validation[1]),
+            "num_test": len(self.data.test[1]),
+            "num_weights": first.num_weights,
+        }
 
-    def run(self, report=None):
+    def run(self, report: Callable[[Results], None] | None = None) -> Results:
         """Fits and measures what is missing.
 
         Args:
-            report: Function of `Results`, called after each repetition.
-
-        Returns:
-            results: `Results`.
+            report: Function that is called after each repetition.
 
         Raises:
             ValueError: If every system failed.
         """
         config = self.config
+        decides = {
+            "data": self.data.digest,
+            "weights": self._weights,
+            **config.decisive(_DECISIVE_GROUPS),
+        }
         with folder_lib.Folder(
-            config.output_dir, self.experiment, config, self._decides()
+            config.output_dir, self.experiment, config, decides
         ) as folder:
             results = Results(
-                self.experiment, self.kind, self._given, config, folder.path
-            )
-            results.facts = {
-                "num_train": len(self.data.train[1]),
-                "num_validation": len(self.data.validation[1]),
-                "num_test": len(self.data.test[1]),
-                "num_weights": self._num_weights,
-            }
-            results.titles = {
-                name: registry.title(expression)
-                for name, expression in self._expressions.items()
-            }
+                self.experiment, self.kind, self._given, config, folder.path,
+                self._titles, self._facts,
+            )  # fmt: skip
             failures, rows = {}, []
             for number in range(config.seeds):
                 data = self._load(config, number) if number else self.data
@@ -225,11 +229,10 @@ class Bench:
                     config, data, number, folder, self._observe
                 )
                 for name, expression in self._expressions.items():
-                    if name in self._reasons:
-                        continue
-                    subject = Subject(self, of, expression)
                     try:
-                        metrics, details = self._measure(folder, subject)
+                        metrics, details = self._measure(
+                            folder, Subject(self, of, expression)
+                        )
                     except (OSError, folder_lib.DamagedError):
                         raise
                     except Exception as error:  # of any kind: others go on
@@ -240,13 +243,7 @@ class Bench:
                         continue
                     results.details.setdefault(name, {})[number] = details
                     rows += [
-                        {
-                            "dataset": config.dataset,
-                            "system": name,
-                            "seed": number,
-                            "metric": metric,
-                            "value": value,
-                        }
+                        (config.dataset, name, number, metric, value)
                         for metric, value in metrics.items()
                     ]
                 results.rows = tables.frame(rows)
@@ -262,19 +259,12 @@ class Bench:
                 if report is not None and rows:
                     report(results)
         if not rows:
-            raise ValueError(
-                "All of --systems failed. "
-                + " ".join(f"{n}: {reason}" for n, reason in failures.items())
-            )
+            raise ValueError(f"All of --systems failed. {_listed(failures)}")
         return results
 
-    def expressions(self):
-        """Returns a dict from short names to expressions of what is fitted."""
-        return {
-            name: expression
-            for name, expression in self._expressions.items()
-            if name not in self._reasons
-        }
+    def expressions(self) -> dict[str, registry.Expression]:
+        """Returns what is fitted, by short names."""
+        return self._expressions
 
     def _parse(self):
         names = self.config.systems
@@ -291,17 +281,6 @@ class Bench:
                 )
             found[name] = expression
         return found
-
-    def _decides(self):
-        return {
-            "data": self.data.digest,
-            "weights": self._weights,
-            **{
-                name: self.config.to_json()[name]
-                for name, spec in config_lib.specs(type(self.config)).items()
-                if spec.decides and spec.group in _DECISIVE_GROUPS
-            },
-        }
 
     def _measure(self, folder, subject):
         """Returns all metrics and details of a system."""
@@ -336,6 +315,10 @@ def _record(metrics: dict[str, Any], details: dict[str, Any]):
 def _report_failure(name, error):
     is_asked = logging.get_verbosity() >= logging.INFO
     logging.error("%s failed: %s", name, error, exc_info=is_asked)
+
+
+def _listed(reasons):
+    return " ".join(f"{name}: {reason}" for name, reason in reasons.items())
 
 
 def _one_line(error):
