@@ -1,9 +1,12 @@
 """Training in segments, each of which can be the last before a restart."""
 
 import math
+import os
 import pathlib
 import time
 import zipfile
+from collections.abc import Callable
+from typing import Any
 from typing import NamedTuple
 
 import keras
@@ -37,24 +40,24 @@ class Training(NamedTuple):
 
 
 def train(
-    model,
-    x,
-    y,
+    model: keras.Model,
+    x: np.ndarray,
+    y: np.ndarray,
     *,
-    steps,
-    batch_size,
-    seed,
-    directory,
-    segment_steps=5000,
-    augment=None,
-    validation_data=None,
-    patience=None,
-    monitor="val_loss",
-    observe=None,
-    tensorboard=False,
-    name="training",
-    verbose=1,
-):
+    steps: int,
+    batch_size: int,
+    seed: int,
+    directory: str | os.PathLike[str],
+    segment_steps: int = 5000,
+    augment: Callable[..., Any] | None = None,
+    validation_data: tuple[np.ndarray, np.ndarray] | None = None,
+    patience: int | None = None,
+    monitor: str = "val_loss",
+    observe: Callable[..., dict[str, float]] | None = None,
+    tensorboard: bool = False,
+    name: str = "training",
+    verbose: int = 1,
+) -> Training:
     """Trains a compiled model for an exact number of steps, resumably.
 
     Batches depend on `seed` and the number of the step, noise on `seed` and the
@@ -67,13 +70,12 @@ def train(
         y: Targets, `[N, ...]`.
         steps: Number of optimization steps.
         batch_size: Examples in a step.
-        seed: Integer.
+        seed: Seed of batches and noise.
         directory: Folder of this training's files.
         segment_steps: Steps of a segment, between two saves; less if `steps`
             has no fitting divisor.
         augment: As for `datasets.training_batches`.
-        validation_data: `(x, y)` to evaluate the model on after each segment,
-            or `None`.
+        validation_data: What to evaluate the model on after each segment.
         patience: Segments without a lower `monitor` after which training stops,
             and goes back to the best model; `None` to never stop.
         monitor: What the history calls it.
@@ -82,9 +84,6 @@ def train(
         tensorboard: Whether to log the history for TensorBoard.
         name: Name of the progress bar.
         verbose: 0 is silent, 1 a progress bar, 2 lines.
-
-    Returns:
-        training: `Training`.
 
     Raises:
         ValueError: If a file in the folder is damaged, or of another model.
@@ -108,6 +107,11 @@ def train(
         )
         begin = segment * per_segment
         end = min(begin + per_segment, steps)
+        moved = keras.callbacks.LambdaCallback(
+            on_train_batch_end=lambda batch, logs, begin=begin: bar.update(
+                begin + batch + 1
+            )
+        )
         started = time.monotonic()
         logs = model.fit(
             batches.training_batches(
@@ -122,7 +126,7 @@ def train(
             epochs=segment + 1,
             steps_per_epoch=end - begin,
             verbose=0,
-            callbacks=[_shown(bar, begin)],
+            callbacks=[moved],
             shuffle=False,
         ).history
         entry = {
@@ -136,9 +140,12 @@ def train(
                 f"and {end}. A lower learning rate may help."
             )
         if validation_data is not None:
-            entry.update(_validate(model, validation_data, batch_size))
+            found = model.evaluate(
+                *validation_data, batch_size, verbose=0, return_dict=True
+            )
+            entry |= {f"val_{name}": value for name, value in found.items()}
         if observe is not None:
-            entry.update(observe(model, entry))
+            entry |= observe(model, entry)
         history.append(entry)
         if patience is not None and _best(history, monitor) == segment:
             save(model, directory / _BEST)
@@ -158,13 +165,6 @@ def save(model, path):
     temporary = path.with_name(f"tmp_{path.name}")
     model.save(temporary)
     temporary.replace(path)
-
-
-def _shown(bar, begin):
-    """Returns a callback that moves a progress bar on from step `begin`."""
-    return keras.callbacks.LambdaCallback(
-        on_train_batch_end=lambda batch, logs: bar.update(begin + batch + 1)
-    )
 
 
 def _read_history(path, first):
@@ -189,19 +189,16 @@ def _log(directory, entry):
 def _divide(steps, segment_steps):
     """Returns steps of an execution and, a multiple of it, of a segment."""
     # Keras runs whole executions: only a divisor keeps the count exact.
-    per_execution = max(
-        size
-        for size in range(1, min(_MAX_STEPS_PER_EXECUTION, segment_steps) + 1)
-        if steps % size == 0
-    )
-    return per_execution, segment_steps // per_execution * per_execution
+    most = min(_MAX_STEPS_PER_EXECUTION, segment_steps)
+    size = max(size for size in range(1, most + 1) if steps % size == 0)
+    return size, segment_steps // size * size
 
 
 def _restore(model, directory, segments, examples):
     """Returns the model of the last segment, and the number of the next."""
     for segment in reversed(range(segments)):
-        if (directory / _file(segment)).exists():
-            path = directory / _file(segment)
+        path = directory / _file(segment)
+        if path.exists():
             return _load(path, model, examples), segment + 1
     return model, 0
 
@@ -213,7 +210,7 @@ def _load(path, like, examples):
         model = keras.models.load_model(path)
     except (
         OSError,
-        KeyError,
+        LookupError,
         TypeError,
         ValueError,
         zipfile.BadZipFile,
@@ -252,13 +249,6 @@ def _computed(model, examples):
         outputs = keras.tree.flatten(model(examples, training=False))
     penalty = sum(float(loss) for loss in model.losses)
     return [np.asarray(value, np.float64) for value in (*outputs, penalty)]
-
-
-def _validate(model, data, batch_size):
-    logs = model.evaluate(
-        *data, batch_size=batch_size, verbose=0, return_dict=True
-    )
-    return {f"val_{name}": value for name, value in logs.items()}
 
 
 def _best(history, monitor):
