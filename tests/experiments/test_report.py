@@ -331,7 +331,10 @@ def test_long_titles_leave_room_for_the_figure(make, monkeypatch):
 
     monkeypatch.setattr(plotting, "ranking", record)
     results = make()
-    results.titles["vi"] = "Laplace, last layer, refined by flows (flow_base=a)"
+    results.titles["vi"] = (
+        "Laplace, last layer, refined by flows (flow_base=standard_normal, "
+        "flow_length=1)"
+    )
     report.show(results)
     box = np.asarray(shown[0], object).flat[0].get_position()
     assert box.width > 0.4
