@@ -101,6 +101,13 @@ def test_the_terminal_shows_all_but_figures(capsys):
     assert "plot" not in text
 
 
+def test_a_page_is_shown_written_and_named(tmp_path, capsys):
+    page.publish(tmp_path, "Title", [page.Section("One", ["Words."])], {})
+    shown = f"One\n\nWords.\n\nReport: {tmp_path / 'report.html'}\n\n"
+    assert capsys.readouterr().out == shown
+    assert "Words." in (tmp_path / "report.md").read_text()
+
+
 def test_without_matplotlib_the_log_says_how_to_get_it(monkeypatch, caplog):
     assert page.can_plot()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)

@@ -23,17 +23,15 @@ def show(
         ],
         ["Bounds of the log evidence; the first is that of the best Gaussian."],
     )
-    print(table.to_text(), flush=True)
     drawn = page.figure(
         "four_modes", "Densities of the weight.", lambda: _figure(densities)
     )
-    page.write(
+    page.publish(
         results.path,
         "A posterior with four modes",
         [page.Section("Refinement of the best Gaussian", [table, *drawn])],
         page.header("four_modes", config),
     )
-    print(f"Report: {results.path / 'report.html'}")
 
 
 def _figure(densities):

@@ -198,3 +198,15 @@ def write(
     text = "\n".join([head, *page, "</body>", "</html>", ""])
     folder.write_bytes(directory / "report.md", "\n".join(markdown).encode())
     folder.write_bytes(directory / "report.html", text.encode())
+
+
+def publish(
+    directory: str | os.PathLike[str],
+    title: str,
+    sections: Sequence[Section],
+    header: Mapping[str, str],
+) -> None:
+    """Prints sections, and writes them as a page, as `show` and `write` do."""
+    show(sections)
+    write(directory, title, sections, header)
+    print(f"Report: {pathlib.Path(directory) / 'report.html'}\n")

@@ -122,9 +122,8 @@ def show_integration(
 
 def _write(config, results, title, parts):
     sections = [page.Section(title, parts)]
-    page.show(sections)
     header = page.header("laplace", config)
-    page.write(results.path, f"laplace: {config.tasks[0]}", sections, header)
+    page.publish(results.path, f"laplace: {config.tasks[0]}", sections, header)
 
 
 def _length_figure(results):

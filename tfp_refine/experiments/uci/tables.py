@@ -24,9 +24,8 @@ def compare_depths(
         "depths", "Test log likelihood.", lambda: _figure(results)
     )
     sections = [page.Section("Depths", [table, *drawn])]
-    page.show(sections)
     header = page.header("uci", config)
-    page.write(folder, f"uci: {config.dataset}", sections, header)
+    page.publish(folder, f"uci: {config.dataset}", sections, header)
 
 
 def _figure(results):
