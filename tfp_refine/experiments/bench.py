@@ -163,9 +163,11 @@ class Bench:
         self.kind = load.kind_of(config)
         if self.kind not in kinds:
             raise ValueError(
-                f"--dataset must be of the kind {' or '.join(kinds)}; python "
-                "-m tfp_refine.experiments.compare takes any. Received: "
-                f"--dataset={config.dataset}, which is {self.kind}"
+                f"--dataset must be of the kind {' or '.join(kinds)}: --list "
+                "prints the sets that are known by name, --kind says what "
+                "another is, and python -m tfp_refine.experiments.compare "
+                f"takes any. Received: --dataset={config.dataset}, taken for "
+                f"{self.kind}"
             )
         path = f"results/{experiment}/{config.dataset}"
         config = config.with_defaults(

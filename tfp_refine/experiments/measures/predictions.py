@@ -14,17 +14,20 @@ _SHIFT_METRICS = ("nll", "accuracy", "ece", "entropy")
 def on_test_data(subject: bench.Subject) -> tuple[dict, dict]:
     """Measures predictions of test data; of a regression, in original units."""
     draws, data = subject.draws(), subject.data
+    few = draws[: subject.config.num_members]  # one draw of each member
     if data.is_regression:
-        return of_regression(draws, data), {}
+        found = of_regression(draws, data)
+        if len(few) < len(draws):
+            found["nll_few_draws"] = of_regression(few, data)["nll"]
+        return found, {}
     labels = data.test[1]
     found = of_classes(draws, labels)
     found["aurc"] = metrics.area_under_risk_coverage(
         labels, draws, from_logits=True
     )
-    few = subject.config.num_members  # one draw of each member
-    if len(draws) > few:
+    if len(few) < len(draws):
         found["nll_few_draws"] = metrics.negative_log_likelihood(
-            labels, draws[:few], from_logits=True
+            labels, few, from_logits=True
         )
     return found, {
         "calibration": _calibration(draws, labels),

@@ -1,0 +1,31 @@
+"""Metrics of predictions."""
+
+import types
+
+import numpy as np
+import pytest
+
+from tfp_refine import datasets
+from tfp_refine.experiments.data import dataset
+from tfp_refine.experiments.measures import predictions
+
+
+def subject(draws, num_members, y):
+    """Returns what is measured: draws of means and raw scales."""
+    scaler = datasets.Standardizer(np.ones(1), np.full(1, 2.0))
+    return types.SimpleNamespace(
+        draws=lambda: draws,
+        config=types.SimpleNamespace(num_members=num_members),
+        data=dataset.Dataset(
+            train=(y, y), validation=(y[:0], y[:0]), test=(y, y), scaler=scaler
+        ),
+    )
+
+
+@pytest.mark.parametrize("num_members", [1, 3])
+def test_few_draws_are_one_of_each_member(rng, num_members):
+    draws, y = rng.normal(size=(6, 5, 2)), rng.normal(size=(5, 1))
+    found, _ = predictions.on_test_data(subject(draws, num_members, y))
+    few, _ = predictions.on_test_data(subject(draws[:num_members], 6, y))
+    assert found["nll_few_draws"] == few["nll"] != found["nll"]
+    assert "nll_few_draws" not in few
