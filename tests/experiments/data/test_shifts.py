@@ -47,7 +47,6 @@ def test_strengths_grow_and_draws_repeat(pixels):
     "changes",
     [
         {"corruptions": ("rain",)},
-        {"rotations": (float("nan"),)},
         {"corruptions": ("defocus_blur",)},
     ],
     ids=str,
