@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfp_refine.layers import posterior_family
+from tfp_refine.layers import shared_softplus
 from tfp_refine.layers import variational_weight
 from tfp_refine.math import softplus
 
@@ -128,8 +129,7 @@ class KTiedWeight(variational_weight.VariationalWeight):
     @property
     def scale(self) -> tf.Tensor:
         rows, columns = (
-            keras.ops.softplus(keras.ops.convert_to_tensor(factor))
-            for factor in self.scale_weights
+            shared_softplus.softplus(factor) for factor in self.scale_weights
         )
         matrix = keras.ops.matmul(rows, keras.ops.transpose(columns))
         shape = [self.loc.shape[axis] for axis in self._order]

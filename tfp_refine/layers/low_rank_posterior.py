@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tfp_refine.layers import noise as random_draws
 from tfp_refine.layers import posterior_family
+from tfp_refine.layers import shared_softplus
 from tfp_refine.layers import variational_weight
 from tfp_refine.math import low_rank
 from tfp_refine.math import softplus
@@ -95,9 +96,7 @@ class LowRankWeight(variational_weight.VariationalWeight):
 
     @property
     def independent_scale(self) -> tf.Tensor:
-        return keras.ops.softplus(
-            keras.ops.convert_to_tensor(self.untransformed_diagonal)
-        )
+        return shared_softplus.softplus(self.untransformed_diagonal)
 
     @property
     def scale(self) -> tf.Tensor:

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from tfp_refine import _validation
 from tfp_refine.layers import posterior_family
+from tfp_refine.layers import shared_softplus
 from tfp_refine.layers import variational_weight
 from tfp_refine.math import softplus
 
@@ -68,9 +69,7 @@ class MeanFieldWeight(variational_weight.VariationalWeight):
 
     @property
     def scale(self) -> tf.Tensor:
-        return keras.ops.softplus(
-            keras.ops.convert_to_tensor(self.untransformed_scale)
-        )
+        return shared_softplus.softplus(self.untransformed_scale)
 
     def _assign_scale(self, scale: tf.Tensor) -> None:
         self.untransformed_scale.assign(softplus.inverse(scale))
