@@ -158,3 +158,57 @@ def test_vanishing_kl_divergence_in_single_precision_is_exact_to_rounding(rng):
 def test_second_moment_is_the_expected_square(q):
     found = gaussian.second_moment(q)
     np.testing.assert_allclose(found, expect(q, np.square), rtol=1e-12)
+
+
+@pytest.mark.parametrize("p_loc", [0.0, -0.7])
+def test_total_kl_divergence_is_the_sum_with_its_gradients(q, p_loc):
+    arguments = [*q, *make(p_loc, 0.6)]
+
+    def derivatives(function):
+        with tf.GradientTape(persistent=True) as outer:
+            outer.watch(arguments)
+            with tf.GradientTape() as tape:
+                tape.watch(arguments)
+                kl = 3.0 * function(arguments)
+            first = tape.gradient(kl, arguments)
+            total = sum(tf.reduce_sum(tf.square(one)) for one in first)
+        return [kl, *first, *outer.gradient(total, arguments)]
+
+    def summed(x):
+        a, b = gaussian.Gaussian(*x[:2]), gaussian.Gaussian(*x[2:])
+        return tf.reduce_sum(gaussian.kl_divergence(a, b))
+
+    def total(x):
+        a, b = gaussian.Gaussian(*x[:2]), gaussian.Gaussian(*x[2:])
+        return gaussian.total_kl_divergence(a, b)
+
+    for found, expected in zip(
+        derivatives(total), derivatives(summed), strict=True
+    ):
+        assert found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_total_kl_divergence_broadcasts_the_scale(q):
+    p = make(0.5, 0.6)
+    one = gaussian.Gaussian(q.loc, q.scale[0])
+    np.testing.assert_allclose(
+        gaussian.total_kl_divergence(one, p),
+        np.sum(gaussian.kl_divergence(one, p)),
+        rtol=1e-12,
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0])
+def test_total_kl_divergence_in_single_precision_is_that_in_double(rng, scale):
+    count = 2**18
+    loc = rng.normal(size=count).astype("float32") * 0.01 * scale
+    spread = rng.uniform(0.9, 1.1, size=count).astype("float32") * scale
+    totals = [
+        gaussian.total_kl_divergence(
+            make(loc, spread, dtype), make(0.0, scale, dtype)
+        )
+        for dtype in (tf.float32, tf.float64)
+    ]
+    # To rounding of 1 nat a coordinate.
+    np.testing.assert_allclose(*totals, atol=1e-7 * count, rtol=0.0)

@@ -71,6 +71,24 @@ def collapsed_mean_kl(
     return divergence(*gaussian.broadcast(*q, prior_scale, alpha_reg))
 
 
+def total_collapsed_mean_kl(
+    q: gaussian.Gaussian,
+    prior_scale: tf.Tensor | float,
+    alpha_reg: tf.Tensor | float,
+) -> tf.Tensor:
+    """Computes the sum of `collapsed_mean_kl`, nats, a scalar.
+
+    `prior_scale` and `alpha_reg` are scalars. It costs what
+    `gaussian.total_kl_divergence` does.
+    """
+    alpha_reg = tf.convert_to_tensor(alpha_reg, q.loc.dtype)
+    count = tf.cast(tf.size(q.loc), q.loc.dtype)
+    prior = gaussian.Gaussian(0.0, prior_scale)
+    return gaussian.total_kl_divergence(
+        q, prior, alpha_reg
+    ) - 0.5 * count * tf.math.log(alpha_reg)
+
+
 def collapsed_mean_variance_kl(
     q: gaussian.Gaussian, shape: float, rate: float, delta: float
 ) -> tf.Tensor:

@@ -179,6 +179,19 @@ class CollapsedMeanKL(kl_regularizer.KLRegularizer):
             self.current_alpha_reg(loc, prior_weights),
         )
 
+    def total(
+        self,
+        loc: tf.Tensor,
+        scale: tf.Tensor,
+        prior_weights: kl_regularizer.PriorWeights = (),
+        draw: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        return collapsed.total_collapsed_mean_kl(
+            gaussian.Gaussian(loc, scale),
+            prior_scale_lib.number(self.prior_scale),
+            self.current_alpha_reg(loc, prior_weights),
+        )
+
     def penalty(
         self,
         loc: tf.Tensor,

@@ -1,0 +1,43 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfp_refine import regularizers
+from tfp_refine.regularizers import kl_regularizer
+
+PRIORS = [
+    regularizers.GaussianKL(0.6),
+    regularizers.EmpiricalBayesKL(),
+    regularizers.EmpiricalBayesKL(learn_mean=True),
+    regularizers.EmpiricalBayesKL(closed_form=True),
+    regularizers.CollapsedMeanKL(0.2, prior_scale=0.6),
+    regularizers.CollapsedMeanKL(0.2, prior_scale=0.6, learn="gradient"),
+    regularizers.CollapsedMeanKL(0.2, prior_scale=0.6, learn="closed_form"),
+]
+
+
+def variable(initializer=None, shape=(), name=None):
+    return keras.Variable(initializer, shape=shape, dtype="float64", name=name)
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+def test_the_total_is_the_sum_with_its_gradients(prior, posterior):
+    loc = keras.Variable(posterior[0], dtype="float64")
+    weights = prior.prior_weights(
+        kl_regularizer.PriorSite("kernel", loc, variable, {})
+    )
+    values = [w.value for w in weights if isinstance(w, keras.Variable)]
+    arguments = [loc.value, posterior[1], *values]
+    found = []
+    for function in (
+        prior.total,
+        lambda *x: tf.reduce_sum(prior.elementwise(*x)),
+    ):
+        with tf.GradientTape() as tape:
+            tape.watch(arguments)
+            kl = 3.0 * function(loc.value, posterior[1], weights)
+        found.append([kl, *tape.gradient(kl, arguments)])
+    assert None not in found[0]
+    for total, summed in zip(*found, strict=True):
+        np.testing.assert_allclose(total, summed, rtol=1e-10, atol=1e-12)
