@@ -193,3 +193,32 @@ def test_draws_have_their_moments_under_xla_too():
     statistics.assert_mean(signs, 0.0, 1.0, resolves=0.2)
     statistics.assert_mean(normals, 0.0, 1.0, resolves=0.2)
     statistics.assert_variance(normals, 1.0, resolves_ratio=1.35)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: 7,
+        lambda: 2**40,
+        lambda: keras.random.SeedGenerator(2**31 + 5),
+    ],
+    ids=["integer", "large", "generator"],
+)
+def test_draws_are_those_of_keras(make):
+    np.testing.assert_array_equal(
+        noise.standard_normal((7, 3), "float32", make()),
+        keras.random.normal((7, 3), seed=make()),
+    )
+
+
+def test_draws_of_the_global_generator_are_fresh_and_fixed_by_the_seed():
+    def two():
+        keras.utils.set_random_seed(3)
+        return [
+            np.asarray(noise.standard_normal((5,), "float32", None))
+            for _ in range(2)
+        ]
+
+    first, second = two()
+    assert np.all(first != second)
+    np.testing.assert_array_equal(two(), [first, second])

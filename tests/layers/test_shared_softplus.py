@@ -204,6 +204,20 @@ def test_values_of_an_inner_graph_stay_there(layer):
     assert_same([looped, *others], [2.0 * kl, kl, kl, kl])
 
 
+def test_a_tensor_in_place_of_the_variable_has_its_value_in_each_graph(
+    variable,
+):
+    @tf.function
+    def step(raw):
+        def read():
+            with keras.StatelessScope(state_mapping=[(variable, raw)]):
+                return shared_softplus.softplus(variable)
+
+        return tf.cond(tf.reduce_all(raw < 0.0), read, read), read()
+
+    assert_same(step(tf.constant(RAW + 1.0)), [scale(RAW + 1.0)] * 2)
+
+
 def test_traces_share_nothing(layer):
     step = tf.function(lambda x: (layer(x), sum(layer.losses)))
     before = [step(tf.ones((n, 3)))[1] for n in (2, 3)]

@@ -4,6 +4,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfp_refine.math import philox
+
 
 def crop_and_flip(
     x: Any, seed: int | None, padding: int = 4, flip: bool = True
@@ -45,15 +47,15 @@ def crop_and_flip(
     batch, height, width = tf.unstack(tf.shape(x)[:3])
     offset_seed, flip_seed = tf.unstack(
         # Of one type, as (1, 2) splits otherwise in 32 than in 64 bits.
-        tf.random.experimental.stateless_split(tf.cast(seed, tf.int64), 2)
+        philox.split(tf.cast(seed, tf.int64), 2)
     )
-    offsets = tf.random.stateless_uniform(
-        [batch, 2], offset_seed, maxval=2 * padding + 1, dtype=tf.int32
+    offsets = philox.uniform(
+        [batch, 2], offset_seed, tf.int32, maxval=2 * padding + 1
     )
     rows = offsets[:, :1] + tf.range(height)  # [B, H]
     columns = tf.tile(tf.range(width)[tf.newaxis], [batch, 1])
     if flip:
-        mirrored = tf.random.stateless_uniform([batch, 1], flip_seed) < 0.5
+        mirrored = philox.uniform([batch, 1], flip_seed) < 0.5
         columns = tf.where(mirrored, width - 1 - columns, columns)
     columns += offsets[:, 1:]  # [B, W]
     side = [padding, padding]

@@ -5,6 +5,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfp_refine.math import philox
+
 # Keeps the random numbers of `augment` apart from those of the shuffle, which
 # come from the pair (seed, epoch).
 _AUGMENT_STREAM = 1
@@ -45,8 +47,8 @@ def training_batches(
         per_epoch = num_examples // batch_size
 
         def rows_of_epoch(epoch):
-            order = tf.random.experimental.stateless_shuffle(
-                tf.range(num_examples), seed=tf.stack([seed, epoch])
+            order = philox.shuffle(
+                tf.range(num_examples), tf.stack([seed, epoch])
             )
             return tf.reshape(
                 order[: per_epoch * batch_size], [per_epoch, batch_size]
@@ -76,6 +78,6 @@ def training_batches(
 
 
 def _augment_seed(seed, step):
-    return tf.random.experimental.stateless_fold_in(
+    return philox.fold_in(
         tf.stack([tf.cast(seed, tf.int64), step]), _AUGMENT_STREAM
     )

@@ -5,6 +5,8 @@ import random
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine.math import philox
+
 # Keras folds seeds modulo the largest int32 less one.
 _MODULUS = 2**31 - 2
 
@@ -73,9 +75,7 @@ def generator_states(variables, key, call_index):
     if not variables:
         return {}
     seed = tf.stack([tf.cast(key, tf.int64), tf.cast(call_index, tf.int64)])
-    states = tf.random.stateless_uniform(
-        [len(variables), 2], seed, minval=None, maxval=None, dtype=tf.int32
-    )
+    states = philox.uniform([len(variables), 2], seed, tf.int32, minval=None)
     states = tf.unstack(tf.cast(states, variables[0].dtype))
     return {
         id(variable): state

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfp_refine.functional import members
 from tfp_refine.functional import program
+from tfp_refine.math import philox
 
 
 class State(NamedTuple):
@@ -71,11 +72,11 @@ class Batches(NamedTuple):
         """Returns the examples of a member, int32, `[N]`."""
         if not self.bootstrap:
             return tf.range(self.num_examples)
-        return tf.random.stateless_uniform(
+        return philox.uniform(
             [self.num_examples],
             _pair(key, _BOOTSTRAP),
+            tf.int32,
             maxval=self.num_examples,
-            dtype=tf.int32,
         )
 
     def order(self, rows, step, key):
@@ -83,9 +84,7 @@ class Batches(NamedTuple):
         if self.takes_all:
             return rows
         # Draws of layers use the steps, from 0 up: stay below these.
-        return tf.random.experimental.stateless_shuffle(
-            rows, _pair(key, -1 - step // self.per_epoch)
-        )
+        return philox.shuffle(rows, _pair(key, -1 - step // self.per_epoch))
 
     def reshuffle(self, order, rows, step, key):
         """Permutes the examples anew at the start of each epoch."""

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tfp_refine import _validation
 from tfp_refine.math import adam
+from tfp_refine.math import philox
 
 DECAYS = ("constant", "linear", "cosine")
 # The stream of the noise, apart from that of the layers.
@@ -70,7 +71,7 @@ class Momentum(NamedTuple):
         (velocity,) = slots
         velocity = self.momentum * velocity - learning_rate * gradient
         if self.noise_variance:
-            noise = tf.random.stateless_normal(
+            noise = philox.normal(
                 tf.shape(params),
                 tf.stack([key, tf.cast(number, tf.int64) + _NOISE]),
                 dtype=params.dtype,

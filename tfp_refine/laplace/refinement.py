@@ -16,6 +16,7 @@ from tfp_refine import posteriors
 from tfp_refine.functional import train
 from tfp_refine.functional import update_rules
 from tfp_refine.math import gaussian
+from tfp_refine.math import philox
 from tfp_refine.posteriors import evidence_bound
 from tfp_refine.posteriors import flow as flow_lib
 
@@ -194,7 +195,7 @@ def _loss(laplace, flow, prior_precision, num_samples):
     def loss(params, fixed, common, batch, key, step):
         del common
         inputs, targets = batch
-        z = tf.random.stateless_normal(
+        z = philox.normal(
             [num_samples, view.size], tf.stack([key, step]), dtype=view.dtype
         )
         theta, log_q = evidence_bound.push(flow.bijector(params, base), z)

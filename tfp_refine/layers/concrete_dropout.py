@@ -11,8 +11,10 @@ from tfp_refine import _validation
 from tfp_refine.layers import argument_types
 from tfp_refine.layers import docstrings
 from tfp_refine.layers import kl_weight
+from tfp_refine.layers import noise as random_draws
 from tfp_refine.layers import random_layer
 from tfp_refine.layers import scopes
+from tfp_refine.math import philox
 
 _TINY = 1e-7
 
@@ -169,8 +171,12 @@ class ConcreteDropout(
         shape = list(ops.shape(inputs))
         if len(shape) > 2:  # whole channels
             shape[1:-1] = [1] * len(shape[1:-1])
-        uniform = keras.random.uniform(
-            shape, _TINY, 1.0 - _TINY, seed=self.seed_generator
+        uniform = philox.uniform(
+            shape,
+            random_draws.next_seed(self.seed_generator),
+            keras.config.floatx(),
+            _TINY,
+            1.0 - _TINY,
         )
         noise = ops.log(uniform) - ops.log1p(-uniform)
         logit = ops.cast(self._logit, noise.dtype)

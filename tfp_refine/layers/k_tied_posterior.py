@@ -7,9 +7,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine.layers import noise as random_draws
 from tfp_refine.layers import posterior_family
 from tfp_refine.layers import shared_softplus
 from tfp_refine.layers import variational_weight
+from tfp_refine.math import philox
 from tfp_refine.math import softplus
 
 _RANK = 2
@@ -75,8 +77,8 @@ class KTiedPosterior(posterior_family.RankedFamily):
     ) -> tf.Tensor:
         """Draws factors whose product has entries of about `initial_scale`."""
         seed = None if self.seed is None else 2 * self.seed + index
-        jitter = keras.random.normal(
-            shape, stddev=_JITTER, dtype=dtype, seed=seed
+        jitter = _JITTER * philox.normal(
+            shape, random_draws.next_seed(seed), dtype
         )
         factor = math.sqrt(self.initial_scale / shape[-1]) * keras.ops.exp(
             jitter

@@ -8,8 +8,10 @@ import tensorflow as tf
 from tfp_refine import _validation
 from tfp_refine.layers import argument_types
 from tfp_refine.layers import docstrings
+from tfp_refine.layers import noise as random_draws
 from tfp_refine.layers import random_layer
 from tfp_refine.layers import scopes
+from tfp_refine.math import philox
 
 
 @docstrings.public_layer
@@ -65,4 +67,15 @@ class MCDropout(random_layer.RandomLayer, keras.layers.Dropout):
     def call(
         self, inputs: tf.Tensor, training: bool | None = None
     ) -> tf.Tensor:
-        return super().call(inputs, training=not scopes.uses_means())
+        if scopes.uses_means() or self.rate == 0:
+            return inputs
+        noise_shape = self.noise_shape and [
+            keras.ops.shape(inputs)[axis] if size is None else size
+            for axis, size in enumerate(self.noise_shape)
+        ]
+        return philox.dropout(
+            inputs,
+            self.rate,
+            random_draws.next_seed(self.seed_generator),
+            noise_shape,
+        )

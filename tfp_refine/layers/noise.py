@@ -5,20 +5,39 @@ Drawing random numbers dominates the cost of a small Bayesian layer on a CPU.
 
 import math
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine.math import philox
+
 # Below it, the generator's own normals cost less than the steps here.
 _SMALL = 4096
 _BITS = 16
+
+Seed: TypeAlias = keras.random.SeedGenerator | int | None
+
+
+def next_seed(seed: Seed) -> tf.Tensor:
+    """Returns the seed of a draw, int32 `[2]`, the one that Keras makes.
+
+    `None` is the global generator, whose state Keras keeps to itself.
+    """
+    if seed is None:
+        return keras.random.randint((2,), 0, tf.int32.max)
+    if isinstance(seed, int):
+        seed = tf.constant([seed, 0], tf.int64)
+    else:
+        seed = tf.convert_to_tensor(seed.next())
+    return tf.cast(tf.math.floormod(seed, tf.int32.max - 1), tf.int32)
 
 
 def standard_normal(
     shape: Sequence[int | tf.Tensor],
     dtype: str,
-    seed: keras.random.SeedGenerator | int | None,
+    seed: Seed,
 ) -> tf.Tensor:
     """Draws standard normal numbers, by the Box-Muller transform.
 
@@ -29,13 +48,11 @@ def standard_normal(
     shape = tuple(shape)
     wide = dtype if dtype == "float64" else "float32"
     if all(isinstance(n, int) for n in shape) and np.prod(shape) < _SMALL:
-        draws = keras.random.normal(shape, dtype=wide, seed=seed)
+        draws = philox.normal(shape, next_seed(seed), wide)
         return keras.ops.cast(draws, dtype)
     rows, row = (shape[:1], shape[1:]) if len(shape) > 1 else ((), shape)
     size = math.prod(row)
-    uniform = keras.random.uniform(
-        (2, *rows, (size + 1) // 2), dtype=wide, seed=seed
-    )
+    uniform = philox.uniform((2, *rows, (size + 1) // 2), next_seed(seed), wide)
     # In (0, 1]: its logarithm is finite.
     radius = keras.ops.sqrt(-2.0 * keras.ops.log(1.0 - uniform[0]))
     angle = (2.0 * math.pi) * uniform[1]
@@ -49,14 +66,14 @@ def standard_normal(
 def random_signs(
     shape: Sequence[int | tf.Tensor],
     dtype: str,
-    seed: keras.random.SeedGenerator | int | None,
+    seed: Seed,
 ) -> tf.Tensor:
     """Draws independent signs, -1 or +1; the last size must be an integer."""
     shape = tuple(shape)
     # A power of two: the bits of each integer are independent and unbiased.
     num_words = -(-shape[-1] // _BITS)
-    words = keras.random.randint(
-        (*shape[:-1], num_words, 1), 0, 2**_BITS, seed=seed
+    words = philox.uniform(
+        (*shape[:-1], num_words, 1), next_seed(seed), tf.int32, maxval=2**_BITS
     )
     bits = keras.ops.right_shift(words, keras.ops.arange(_BITS)) & 1
     bits = keras.ops.reshape(bits, (*shape[:-1], num_words * _BITS))

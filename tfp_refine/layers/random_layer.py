@@ -6,6 +6,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine.math import philox
+
 _STATE = "seed_generator_state"
 
 
@@ -23,9 +25,7 @@ class SeedGenerator(keras.random.SeedGenerator):
         replica = tf.distribute.get_replica_context()
         if replica is None or replica.num_replicas_in_sync == 1:
             return seed
-        return tf.random.experimental.stateless_fold_in(
-            seed, replica.replica_id_in_sync_group
-        )
+        return philox.fold_in(seed, replica.replica_id_in_sync_group)
 
 
 class RandomLayer(keras.layers.Layer):

@@ -13,6 +13,7 @@ from tfp_refine.math import log_uniform
 from tfp_refine.math import logistic_normal
 from tfp_refine.math import low_rank
 from tfp_refine.math import multiplicative
+from tfp_refine.math import philox
 from tfp_refine.math import planar_flow
 from tfp_refine.math import radial_flow
 from tfp_refine.math import scale_mixture
@@ -33,6 +34,7 @@ __all__ = [
     "logistic_normal",
     "low_rank",
     "multiplicative",
+    "philox",
     "planar_flow",
     "radial_flow",
     "scale_mixture",

@@ -11,6 +11,7 @@ from tfp_refine.functional import executor as executor_lib
 from tfp_refine.functional import members
 from tfp_refine.functional import train
 from tfp_refine.functional import update_rules
+from tfp_refine.math import philox
 from tfp_refine.refinement import bound
 from tfp_refine.refinement import member
 
@@ -130,7 +131,7 @@ class Engine:
     def _trace_condition(self, state, keys, ratio):
         def one(arguments):
             state, key = arguments
-            noise = tf.random.stateless_normal(
+            noise = philox.normal(
                 state.prior_loc.shape,
                 seed=tf.stack([key, 0]),
                 dtype=tf.float64,
