@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from tests.support import statistics
 from tfp_refine.layers import noise
+from tfp_refine.math import philox
 
 # More elements than the few that Keras' own normals are used for, and odd
 # numbers in a row, so that one of two halves is cut.
@@ -222,3 +223,23 @@ def test_draws_of_the_global_generator_are_fresh_and_fixed_by_the_seed():
     first, second = two()
     assert np.all(first != second)
     np.testing.assert_array_equal(two(), [first, second])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_normals_under_xla_are_the_same_function_of_uniform_numbers(dtype):
+    @tf.function(jit_compile=True)
+    def draw():
+        return (
+            noise.standard_normal((20, 1001), dtype, 5),
+            philox.uniform((2, 20, 501), noise.next_seed(5), dtype),
+        )
+
+    found, uniform = draw()
+    first, turns = np.array(uniform, "float64")
+    radius, angle = np.sqrt(-2.0 * np.log1p(-first)), 2.0 * np.pi * turns
+    expected = [radius * np.cos(angle), radius * np.sin(angle)]
+    np.testing.assert_allclose(
+        found,
+        np.concatenate(expected, axis=-1)[:, :1001],
+        atol=1e-5 if dtype == "float32" else 1e-12,
+    )

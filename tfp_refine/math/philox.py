@@ -65,12 +65,7 @@ def fold_in(seed: Any, data: Any) -> tf.Tensor:
     )
 
 
-def _algorithm() -> str:
-    """Returns the name of the algorithm, as `alg` of TensorFlow's draws."""
-    return "philox" if _is_under_xla() else "auto_select"
-
-
-def _is_under_xla() -> bool:
+def is_under_xla() -> bool:
     """Returns whether a function with `jit_compile=True` is being traced."""
     if tf.executing_eagerly():
         return False
@@ -84,3 +79,8 @@ def _is_under_xla() -> bool:
         if not graph.building_function:
             return False
         graph = graph.outer_graph
+
+
+def _algorithm() -> str:
+    """Returns the name of the algorithm, as `alg` of TensorFlow's draws."""
+    return "philox" if is_under_xla() else "auto_select"
