@@ -2,6 +2,8 @@
 
 import time
 
+import numpy as np
+
 
 def side_by_side(functions, rounds=7):
     """Returns the median seconds of each function.
@@ -14,12 +16,21 @@ def side_by_side(functions, rounds=7):
     Returns:
         seconds: Dict from name to median.
     """
+    times = in_turn(functions, rounds)
+    return {name: float(np.median(values)) for name, values in times.items()}
+
+
+def in_turn(functions, rounds=7, clock=time.perf_counter):
+    """Returns the seconds of each function in each round, a dict of arrays.
+
+    Arguments as for `side_by_side`; `clock` returns seconds.
+    """
     times = {name: [] for name in functions}
     for function in functions.values():
         function()
     for _ in range(rounds):
         for name, function in functions.items():
-            begin = time.perf_counter()
+            begin = clock()
             function()
-            times[name].append(time.perf_counter() - begin)
-    return {name: sorted(values)[rounds // 2] for name, values in times.items()}
+            times[name].append(clock() - begin)
+    return {name: np.array(values) for name, values in times.items()}

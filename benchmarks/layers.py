@@ -1,20 +1,31 @@
-"""Step time of the layers, beside Keras' own and beside tfp.layers.
+"""Step time of the layers, beside those of Keras, TFP and keras-proba.
 
 Trains a 784-400-400-10 perceptron (batch 128) and LeNet-5 (32x32x3, batch 256)
-by `fit`: with each of our estimators and with deterministic layers under Keras
-3, with TensorFlow Probability's layers and deterministic ones under tf_keras,
-all on the same TensorFlow and in turn. TFP has no local reparameterization for
-convolutions.
+by `fit`, all on the same TensorFlow and in turn, and prints medians of ratios:
 
-  python benchmarks/layers.py
+- to deterministic layers of Keras;
+- to tfp.layers, under tf_keras;
+- to keras-proba, if it is installed, without posteriors of the biases, which
+  it has none of;
+- with `jit_compile=True` to without.
+
+TFP and keras-proba have no local reparameterization for convolutions.
+
+  python benchmarks/layers.py --threads=1
+
+With one thread, seconds are CPU seconds, which other programs disturb less.
 """
+
+import argparse
+import importlib.util
+import time
 
 import keras
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 import tf_keras
-from _timing import side_by_side
+from _timing import in_turn
 
 import tfp_refine as tfr
 
@@ -70,6 +81,7 @@ _TFP = {
     "LocalReparameterization": ("DenseLocalReparameterization", None),
     "Flipout": ("DenseFlipout", "Convolution2DFlipout"),
 }
+_PROBA = {**_OURS, "LocalReparameterization": _TFP["LocalReparameterization"]}
 
 
 def _dataset(batch_size, shape):
@@ -81,14 +93,14 @@ def _dataset(batch_size, shape):
     return tf.data.Dataset.from_tensors((x, y)).repeat().with_options(options)
 
 
-def _training(framework, network, dense, conv):
+def _training(framework, network, dense, conv, jit_compile=False):
     """Returns a function that runs some training steps."""
     make, batch_size, shape, steps = _NETWORKS[network]
     model = framework.Sequential(make(framework, dense, conv))
     model.compile(
         optimizer=framework.optimizers.Adam(1e-3),
         loss=framework.losses.SparseCategoricalCrossentropy(from_logits=True),
-        jit_compile=False,
+        jit_compile=jit_compile,
     )
     dataset = _dataset(batch_size, shape)
     return lambda: model.fit(
@@ -115,50 +127,77 @@ def _tfp_arguments():
     }
 
 
-def _measure(network):
+def _functions(network):
+    """Returns functions that train, by what they train and the estimator."""
     functions = {
-        ("ours", "deterministic"): _training(
+        ("keras", None): _training(
             keras, network, keras.layers.Dense, keras.layers.Conv2D
-        ),
-        ("tfp", "deterministic"): _training(
-            tf_keras, network, tf_keras.layers.Dense, tf_keras.layers.Conv2D
-        ),
+        )
     }
-    for estimator, (dense, conv) in _OURS.items():
-        functions["ours", estimator] = _training(
-            keras,
-            network,
-            _bound(tfr.layers, dense, num_train_examples=_N),
-            _bound(tfr.layers, conv, num_train_examples=_N),
-        )
-    for estimator, (dense, conv) in _TFP.items():
-        if network == "LeNet-5" and conv is None:
-            continue
-        functions["tfp", estimator] = _training(
-            tf_keras,
-            network,
-            _bound(tfp.layers, dense, **_tfp_arguments()),
-            _bound(tfp.layers, conv or dense, **_tfp_arguments()),
-        )
-    return side_by_side(functions)
+
+    def add(side, framework, room, names, jit_compile=False, **arguments):
+        for estimator, (dense, conv) in names.items():
+            if network == "LeNet-5" and conv is None:
+                continue
+            functions[side, estimator] = _training(
+                framework,
+                network,
+                _bound(room, dense, **arguments),
+                _bound(room, conv or dense, **arguments),
+                jit_compile,
+            )
+
+    ours = {"num_train_examples": _N}
+    add("ours", keras, tfr.layers, _OURS, **ours)
+    add("jit", keras, tfr.layers, _OURS, jit_compile=True, **ours)
+    add("tfp", tf_keras, tfp.layers, _TFP, **_tfp_arguments())
+    if importlib.util.find_spec("keras_proba"):
+        import keras_proba.layers
+
+        room = keras_proba.layers
+        add("proba", keras, room, _PROBA, kl_weight=1.0 / _N)
+        add("points", keras, tfr.layers, _PROBA, bias_posterior=None, **ours)
+    return functions
+
+
+# Ratios, by the heading: what is divided by what.
+_RATIOS = {
+    "/ deterministic": ("ours", "keras"),
+    "/ tfp.layers": ("ours", "tfp"),
+    "/ keras-proba": ("points", "proba"),
+    "jit_compile": ("jit", "ours"),
+}
 
 
 def main():
-    for network, (_, _, _, steps) in _NETWORKS.items():
-        seconds = _measure(network)
-        print(f"{network}: ms per step (ratio to deterministic layers)")
-        for estimator in ("deterministic", *_OURS):
-            cells = [f"{estimator:24s}"]
-            for side in ("ours", "tfp"):
-                if (side, estimator) not in seconds:
-                    continue
-                time = seconds[side, estimator]
-                ratio = time / seconds[side, "deterministic"]
-                cells.append(f"{side} {time / steps * 1e3:6.2f} ({ratio:.2f})")
-            if ("tfp", estimator) in seconds:
-                ratio = seconds["ours", estimator] / seconds["tfp", estimator]
-                cells.append(f"ours/tfp {ratio:.2f}")
-            print("   ".join(cells))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--networks", nargs="+", default=list(_NETWORKS))
+    options = parser.parse_args()
+    tf.config.threading.set_intra_op_parallelism_threads(options.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(options.threads)
+    clock = time.process_time if options.threads == 1 else time.perf_counter
+    for network in options.networks:
+        steps = _NETWORKS[network][-1]
+        times = in_turn(_functions(network), options.rounds, clock)
+        base = np.median(times["keras", None]) / steps * 1e3
+        print(f"{network}: deterministic {base:.2f} ms a step")
+        for estimator in _OURS:
+            milliseconds = np.median(times["ours", estimator]) / steps * 1e3
+            cells = [f"{estimator:24s}{milliseconds:7.2f} ms"]
+            for heading, (side, other) in _RATIOS.items():
+                keys = (
+                    (side, estimator),
+                    (
+                        other,
+                        None if other == "keras" else estimator,
+                    ),
+                )
+                if all(key in times for key in keys):
+                    ratio = np.median(times[keys[0]] / times[keys[1]])
+                    cells.append(f"{heading} {ratio:.2f}")
+            print("   ".join(cells), flush=True)
 
 
 if __name__ == "__main__":
