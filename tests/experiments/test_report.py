@@ -262,9 +262,10 @@ def test_the_page_has_the_command_as_it_was_given(make, tmp_path):
 def test_tables_away_from_the_training_data(written):
     assert "|  | AUROC, shuffled | FPR95, shuffled |" in written
     assert "AUROC (entropy), shuffled" in written
-    assert "NLL of test data, by the strength of rotation:" in written
+    assert "NLL of test data, by the strength of rotation (degrees):" in written
     assert (
-        "Accuracy of test data, by the strength of flipped pixels:" in written
+        "Accuracy of test data, by the strength of flipped pixels (fraction):"
+        in written
     )
     # 15 before 90: not as they came, and not as texts.
     assert "|  | 15 | 90 |" in written

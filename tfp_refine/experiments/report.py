@@ -45,6 +45,8 @@ _UNSEEN = {
         "unseen/*/entropy",
     ),
 }
+# Units of the strengths of shifts; corruptions have levels from 1 to 5.
+_UNITS = {"rotation": " (degrees)", "flipped_pixels": " (fraction)"}
 _SHIFT_METRICS = ("nll", "accuracy", "ece")
 _BOUNDS = ("elbo", "elbo_standard_error", "elbo_init")
 _COSTS = ("fit_seconds", "num_steps", "num_draws", "kilobytes", "memory")
@@ -224,7 +226,7 @@ def _shifts(results):
                 results,
                 [f"shift/{shift}/{s}/{metric}" for s in strengths],
                 f"{head[0].upper()}{head[1:]} of test data, by the strength of "
-                f"{shift.replace('_', ' ')}:",
+                f"{shift.replace('_', ' ')}{_UNITS.get(shift, '')}:",
             )
             for table in found[1:]:
                 table.head = ["", *strengths]

@@ -60,6 +60,7 @@ def ranking(
         far = _texts("←", runs[runs < low]) + _texts("→", runs[runs > high])
         axes.text(1.02, row, "  ".join(far), va="center", **beside)
     axes.set_xlim(low - margin, high + margin)
+    axes.locator_params(axis="x", nbins=6)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlabel(f"{label}; lower is better")
