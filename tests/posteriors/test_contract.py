@@ -76,6 +76,29 @@ def test_predict_draws_outputs_as_often_as_asked(name):
     assert posterior.predict(X[:2], seed=1).shape[0] == 100
 
 
+@pytest.mark.parametrize("name", ["refined", "deep_ensemble", "multi_swag"])
+def test_draws_are_of_the_members_in_turn(name):
+    posterior = make(name)
+    count = posterior.num_members
+    centres = {
+        "refined": lambda: posterior.loc,
+        "deep_ensemble": lambda: posterior.params,
+        "multi_swag": lambda: np.stack([m.loc for m in posterior.members]),
+    }[name]()
+    expected = np.arange(SAMPLES) % count
+    for num_samples in (SAMPLES, count, 1 + count):
+        weights = posterior.sample(num_samples, seed=1)
+        distances = np.linalg.norm(weights[:, np.newaxis] - centres, axis=-1)
+        np.testing.assert_array_equal(
+            np.argmin(distances, axis=1), expected[:num_samples]
+        )
+    # Members are further apart than their draws, in outputs too.
+    draws = posterior.predict(X, SAMPLES, seed=1)
+    for s in range(count, SAMPLES):
+        distances = np.linalg.norm(draws[:count] - draws[s], axis=(1, 2))
+        assert np.argmin(distances) == expected[s]
+
+
 @all_methods
 def test_a_seed_fixes_the_draws(name):
     posterior = make(name)
