@@ -41,19 +41,3 @@ def test_batches_cover_all_members_in_their_order(size, sizes):
     )
     np.testing.assert_array_equal(result["sum"], state["x"] + keys)
     np.testing.assert_array_equal(result["keys"], keys)
-
-
-@pytest.mark.parametrize("make", [np.array, tf.constant])
-def test_members_are_replaced_in_place_or_in_a_copy(make):
-    stacked = make(np.arange(8.0).reshape(4, 2))
-    before = np.array(stacked)
-    values = tf.constant([[-1.0, -2.0], [-3.0, -4.0]], tf.float64)
-    result = members.replace(stacked, np.array([2, 0]), values)
-    expected = [[-3.0, -4.0], [2.0, 3.0], [-1.0, -2.0], [6.0, 7.0]]
-    np.testing.assert_array_equal(result, expected)
-    if isinstance(stacked, np.ndarray):
-        assert result is stacked
-    else:
-        np.testing.assert_array_equal(stacked, before)
-    every = tf.zeros([4, 2], tf.float64)
-    assert members.replace(result, np.arange(4), every) is every

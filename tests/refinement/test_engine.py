@@ -8,7 +8,11 @@ import tensorflow as tf
 from tests.support import linear_gaussian
 from tests.support import statistics
 from tfp_refine.functional import executor
+from tfp_refine.math import auxiliary
+from tfp_refine.math import gaussian
+from tfp_refine.refinement import bound
 from tfp_refine.refinement import engine as engine_lib
+from tfp_refine.refinement import member
 
 
 def _setup(linear, model=None, loss=None, **changes):
@@ -37,7 +41,7 @@ def test_nothing_is_traced_twice(size, vectorized, refine_deterministic):
     engine, state = work.engine(size, vectorized), work.state()
     stacked = state.members
     for ratio, keys in ((0.7, [1, 2, 3]), (0.4, [4, 5, 6])):
-        stacked = engine.condition(stacked, ratio, keys)
+        engine.condition(stacked, ratio, keys)
         for begin, end in ((0, 1), (1, 4), (4, 10)):
             results = engine.run(
                 stacked, state.moments, keys, 0.1 * ratio, begin, end
@@ -62,8 +66,62 @@ def test_no_more_members_are_computed_at_a_time_than_told():
         linear.model(), linear.x, linear.y, num_members=5, steps=1
     )
     work.finish(work.engine(size=2, where=Executor(work.constants)))
-    # Bounds at the start; steps; bounds before, after and as kept; at the end.
-    assert sizes == [2, 2, 1] * 6
+    # Bounds at the start; steps; bounds before and after; at the end.
+    assert sizes == [2, 2, 1] * 5
+
+
+def _condition(work, ratio=0.6):
+    """Returns the members after an auxiliary variable, and what it cost."""
+    state = work.state()
+    work.engine().condition(state.members, ratio, [1, 2, 3])
+    return state.members
+
+
+def test_weights_are_conditioned_in_chunks(monkeypatch):
+    linear = linear_gaussian.LinearGaussian()
+    work = linear_gaussian.Work(linear.model(), linear.x, linear.y)
+    whole = _condition(work)
+    monkeypatch.setattr(engine_lib, "_CHUNK", 1)
+    parts = _condition(work)
+    # The first weight has the same draw, the second one of its own.
+    for one, other in zip(parts[:3], whole[:3], strict=True):
+        np.testing.assert_array_equal(one[..., 0], other[..., 0])
+    drawn = parts.prior_loc - work.state().members.prior_loc
+    assert len(np.unique(drawn)) == 6
+    np.testing.assert_allclose(parts.prior_scale, whole.prior_scale, rtol=1e-6)
+    np.testing.assert_allclose(parts.cost, _cost(work, parts), rtol=1e-5)
+    np.testing.assert_allclose(whole.cost, _cost(work, whole), rtol=1e-5)
+
+
+def _cost(work, after, ratio=0.6):
+    """Computes `log q(a) - log p(a)` of what was drawn, nats, `[M]`."""
+    before = work.state().members
+    q = member.posterior(before.params, before.prior_loc)
+    prior = gaussian.Gaussian(before.prior_loc, before.prior_scale)
+    drawn = after.prior_loc - before.prior_loc
+    return np.sum(auxiliary.log_density_ratio(q, prior, ratio, drawn), axis=1)
+
+
+@pytest.mark.parametrize("refine_deterministic", [False, True])
+def test_kl_of_chunks_is_that_of_all_weights(monkeypatch, refine_deterministic):
+    linear = linear_gaussian.LinearGaussian()
+    model = keras.Sequential(
+        [keras.Input((2,)), keras.layers.Dense(2), linear.model()]
+    )
+    model.compile(loss=linear.model().loss)
+    work = linear_gaussian.Work(
+        model, linear.x, linear.y, refine_deterministic=refine_deterministic
+    )
+    kl = []
+    for chunk in (1, 2, 3):
+        monkeypatch.setattr(bound, "_CHUNK", chunk)
+        found = work.engine().evaluate(
+            work.state().members, [1, 2, 3], np.arange(3)
+        )
+        kl.append(found[1])
+    np.testing.assert_allclose(kl[0], kl[1], rtol=1e-12)
+    np.testing.assert_allclose(kl[2], kl[1], rtol=1e-12)
+    assert kl[0][0] > 0.1
 
 
 def test_evaluation_estimates_the_exact_bound():

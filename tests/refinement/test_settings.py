@@ -4,6 +4,10 @@ import numpy as np
 import pytest
 
 from tests.support import linear_gaussian
+from tfp_refine.functional import members
+from tfp_refine.refinement import loop
+
+VIT = 86_567_656  # weights of ViT-B/16
 
 
 def test_all_members_are_computed_by_default():
@@ -77,7 +81,44 @@ def test_no_more_members_are_computed_than_there_are(
     settings = linear_gaussian.settings(
         num_members=5, members_per_batch=members_per_batch
     )
-    assert settings.members_at_a_time() == expected
+    assert settings.members_at_a_time(100) == expected
+
+
+@pytest.mark.parametrize(
+    ("num_weights", "members_per_batch", "expected"),
+    [
+        (751, None, 13),
+        (431_080, None, 4),
+        (VIT, None, 1),
+        (VIT, 1, 1),
+        (VIT, 12, 12),
+        (VIT, 13, 12),  # 13 are 2.25e9 parameters
+        (2**30, 13, 1),
+    ],
+)
+def test_members_at_a_time_are_few_if_they_have_many_weights(
+    num_weights, members_per_batch, expected
+):
+    settings = linear_gaussian.settings(
+        num_members=13, members_per_batch=members_per_batch
+    )
+    found = settings.members_at_a_time(num_weights)
+    assert found == expected
+    assert found == 1 or found * 2 * num_weights < 2**31
+
+
+def test_a_state_of_more_than_two_to_the_31_parameters_is_cut():
+    # Views of a single number.
+    params = np.broadcast_to(np.float32(0.0), (13, 2, VIT))
+    assert params.size > 2**31
+    behind = loop._rows_of((params, params[:, 0]), np.arange(1, 13))
+    assert behind[0].base is not None
+    parts = members.batches(1, behind)
+    assert len(parts) == 12
+    for ((part, row),) in parts:
+        assert part.shape == (1, 2, VIT)
+        assert part.strides == (0, 0, 0)
+        assert row.shape == (1, VIT)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import os
 
-import numpy as np
 import tensorflow as tf
 
 
@@ -45,16 +44,3 @@ def together(results):
     return tf.nest.map_structure(
         lambda *values: tf.concat(values, axis=0), *results
     )
-
-
-def replace(stacked, rows, values):
-    """Replaces the values `[M, ...]` of some members, in place if an array.
-
-    `rows` are different numbers of members.
-    """
-    if len(rows) == len(stacked):
-        return values
-    if not isinstance(stacked, np.ndarray):
-        stacked = np.array(stacked)
-    stacked[rows] = values
-    return stacked

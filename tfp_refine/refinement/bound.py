@@ -12,6 +12,8 @@ from tfp_refine.refinement import member
 # Rows that are computed at a time, fewer of inputs with many numbers.
 _BLOCK = 2048
 _BLOCK_SIZE = 2**21
+# Weights whose KL divergence is computed at a time.
+_CHUNK = 2**17
 
 
 def evaluator(objective, vectorized=False):
@@ -30,12 +32,7 @@ def evaluator(objective, vectorized=False):
             log_likelihood = expected_log_likelihood(
                 objective, state.params, fixed, data, rows, key, num_samples
             )
-            kl = member.kl_divergence(
-                tf.cast(state.params, tf.float64),
-                tf.cast(state.prior_loc, tf.float64),
-                tf.cast(state.prior_scale, tf.float64),
-            )
-            return log_likelihood, kl
+            return log_likelihood, _kl_divergence(*state[:3])
 
         return members.map_members(
             one, (state, keys), (state.cost, state.cost), vectorized
@@ -78,6 +75,29 @@ def expected_log_likelihood(
     )
     per_example = total / tf.cast(num_samples * num_rows, tf.float64)
     return objective.num_examples * per_example
+
+
+def _kl_divergence(params, prior_loc, prior_scale):
+    """Computes `KL(q(w) || p(w | a_1:k))`, nats, a float64 scalar, in a trace.
+
+    A part of the weights at a time, as float64 takes much memory.
+    """
+
+    def body(first, total):
+        part = [
+            tf.cast(value[..., first : first + _CHUNK], tf.float64)
+            for value in (params[:, :size], prior_loc, prior_scale)
+        ]
+        return first + _CHUNK, total + member.kl_divergence(*part)
+
+    size = prior_loc.shape[-1]
+    _, total = tf.while_loop(
+        lambda first, total: first < size,
+        body,
+        (tf.constant(0), tf.zeros([], tf.float64)),
+        parallel_iterations=1,
+    )
+    return total
 
 
 def block_rows(x):

@@ -37,7 +37,7 @@ class RefinementCallback(keras.callbacks.Callback):
         loss: Negative log likelihood.
         keep_better: Whether an optimization that lowered the bound is undone.
         num_eval_samples: Weight draws in each evaluation of the bound.
-        max_eval_examples: Training examples in the evaluations on the way.
+        max_eval_examples: Training examples in each evaluation of the bound.
         refine_deterministic: Whether weights without a posterior are optimized
             too.
         members: Indices of the members to compute.

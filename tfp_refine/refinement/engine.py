@@ -17,6 +17,8 @@ from tfp_refine.refinement import member
 
 _RULE = update_rules.Adam()
 _TRIAL_STEPS = 5
+# Weights that are conditioned at a time, in float64.
+_CHUNK = 2**17
 
 
 class Engine:
@@ -60,7 +62,7 @@ class Engine:
         )
         self.programs = {
             "condition": functional.Program(
-                self._trace_condition, varying=(True, True, False)
+                _condition, varying=(True,) * 4 + (False,) * 3
             ),
             "run": run,
             "evaluate": bound.evaluator(objective, vectorized),
@@ -71,15 +73,26 @@ class Engine:
         self._executor.close()
 
     def condition(self, state, ratio, keys):
-        """Draws an auxiliary variable for each member and conditions on it."""
-        batches = members.batches(
-            self.members_per_batch, state, np.asarray(keys, np.int64)
-        )
+        """Draws an auxiliary variable for each member and conditions on it.
+
+        The arrays of the stacked `MemberState` are overwritten.
+        """
         # Too little work to send it anywhere.
-        return members.together(
-            self.programs["condition"](*batch, tf.constant(ratio, tf.float64))
-            for batch in batches
-        )
+        program, ratio = self.programs["condition"], np.float64(ratio)
+        for index, key in enumerate(keys):
+            size = state.prior_loc.shape[-1]
+            whole = (
+                *state.params[index, :, :size],
+                state.prior_loc[index],
+                state.prior_scale[index],
+            )
+            for chunk, first in enumerate(range(0, size, _CHUNK)):
+                rows = [value[first : first + _CHUNK] for value in whole]
+                seed = np.array([key, chunk], np.int64)
+                *values, paid = program(*rows, state.cost[index], ratio, seed)
+                for row, value in zip(rows, values, strict=True):
+                    row[...] = value
+                state.cost[index] = paid
 
     def run(self, state, moments, keys, learning_rate, begin, end):
         """Takes optimization steps `begin` to `end` of each member.
@@ -128,17 +141,16 @@ class Engine:
             program, common, members.batches(size, *stacked)
         )
 
-    def _trace_condition(self, state, keys, ratio):
-        def one(arguments):
-            state, key = arguments
-            noise = philox.normal(
-                state.prior_loc.shape,
-                seed=tf.stack([key, 0]),
-                dtype=tf.float64,
-            )
-            return member.condition_on_draw(state, ratio, noise)
 
-        return members.map_members(one, (state, keys), state, self.vectorized)
+def _condition(loc, raw, prior_loc, prior_scale, cost, ratio, seed):
+    """Returns some weights of a member, and its cost, after a draw."""
+    noise = philox.normal(tf.shape(loc), seed, tf.float64)
+    after = member.condition_on_draw(
+        member.MemberState(tf.stack([loc, raw]), prior_loc, prior_scale, cost),
+        ratio,
+        noise,
+    )
+    return (*tf.unstack(after.params), *after[1:])
 
 
 def make_engine(objective, settings, state):
@@ -155,7 +167,7 @@ def make_engine(objective, settings, state):
     else:
         executor = executor_lib.ClusterExecutor(constants, settings.coordinator)
         is_cpu = True
-    size = settings.members_at_a_time()
+    size = settings.members_at_a_time(objective.params.shape[-1])
     mapped, vectorized = (
         Engine(objective, settings, size, vectorized, executor)
         for vectorized in (False, True)

@@ -33,10 +33,10 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
         prior: Conditional priors `p(w | a_1:K)`, a `Gaussian` of `[M, W]`.
         history: Dict of arrays, a row for each of the `M` members.
             `members [M]`: indices among those that were computed.
-            `elbo_init [M]`, `elbo_final [M]`: bounds before and after, all
-            examples, fresh draws. The staircase, a column for each of the `K`
-            auxiliary variables: `elbo_conditioned [M, K]` and
-            `elbo_aux [M, K]`, bounds before and after its optimization;
+            `elbo_init [M]`, `elbo_final [M]`: bounds before and after, fresh
+            draws. The staircase, a column for each of the `K` auxiliary
+            variables: `elbo_conditioned [M, K]` and `elbo_aux [M, K]`, bounds
+            before and after its optimization, by the same draws;
             `cost [M, K]`, the running `sum_k log q(a_k) - log p(a_k)`;
             `kept [M, K]`, whether the optimization was kept: with
             `keep_better`, whether it raised the bound.

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfp_refine.functional import members
 from tfp_refine.functional import resumable
 from tfp_refine.functional import seeds
 from tfp_refine.refinement import member as member_lib
@@ -16,7 +15,7 @@ from tfp_refine.refinement import settings as settings_lib
 from tfp_refine.refinement import state as state_lib
 
 # Random streams: each with a number of its own below the seed.
-_INITIAL, _AUXILIARY, _STEPS, _SELECTION, _STAIRCASE, _FINAL, _ROWS = range(7)
+_INITIAL, _AUXILIARY, _STEPS, _SELECTION, _FINAL, _ROWS = range(6)
 
 # Reports (and chances to save) for each auxiliary variable.
 _REPORTS = 10
@@ -70,27 +69,28 @@ class Loop:
         self._evaluate(_FINAL, state.elbo_final)
 
     def _evaluate(self, purpose, elbo):
-        """Fills in missing bounds, NaN, from all examples.
+        """Fills in missing bounds, NaN.
 
         A few members at a time, but not those that failed.
         """
-        everything = np.arange(self.num_examples)
+        rows = self._rows()
         missing = np.flatnonzero(np.isnan(elbo) & ~np.array(self._failed()))
         size = _EVALUATED_TOGETHER * self.engine.num_workers
         for first in range(0, len(missing), size):
             part = missing[first : first + size]
-            elbo[part] = self._elbo(purpose, everything, part=part)
+            elbo[part] = self._elbo(purpose, rows, part=part)
             self._save_now_and_then()
 
     def _condition(self):
         state, k = self.state, self.state.auxiliary
-        state.members = self.engine.condition(
+        self.engine.condition(
             state.members,
             self.settings.variance_ratios[k],
             self._keys(_AUXILIARY, k),
         )
-        state.start = state.members.params
-        state.moments = state_lib.zero_moments(state.start)
+        state.start[...] = state.members.params
+        for moment in state.moments:
+            moment[...] = 0.0
 
     def _optimize(self):
         state, settings = self.state, self.settings
@@ -112,7 +112,7 @@ class Loop:
                 self._save_now_and_then()
         state.step = end
         state.ahead[:] = False
-        elbo = -self.num_examples * state.loss - np.asarray(state.members.cost)
+        elbo = -self.num_examples * state.loss - state.members.cost
         elbo[self._failed()] = np.nan
         done = k * settings.steps + end
         state.trace_step.append(done)
@@ -125,17 +125,12 @@ class Loop:
         """Takes over the trained values of some members."""
         state = self.state
         trained = result.state
-        state.members = state.members._replace(
-            params=members.replace(
-                state.members.params, indices, trained.params
-            )
-        )
-        state.moments = tuple(
-            members.replace(all_of_it, indices, values)
-            for all_of_it, values in zip(
-                state.moments, trained.slots, strict=True
-            )
-        )
+        for stacked, values in zip(
+            (state.members.params, *state.moments),
+            (trained.params, *trained.slots),
+            strict=True,
+        ):
+            stacked[indices] = values
         prior = _rows_of(state.members, indices)
         kl = _kl_divergences(trained.params, prior.prior_loc, prior.prior_scale)
         state.loss[indices] = (
@@ -152,25 +147,25 @@ class Loop:
     def _select(self):
         """Keeps the better of the posteriors before and after optimization."""
         state, k = self.state, self.state.auxiliary
-        optimized = state.members
-        before = optimized._replace(params=state.start)
         rows = self._rows()
         # The same draws for both, so that only the posteriors differ.
-        elbo_before = self._elbo(_SELECTION, rows, before)
-        elbo_after = self._elbo(_SELECTION, rows, optimized)
+        elbo_before = self._elbo(
+            _SELECTION, rows, state.members._replace(params=state.start)
+        )
+        elbo_after = self._elbo(_SELECTION, rows)
         for index in np.flatnonzero(~np.isfinite(elbo_after)):
             self._fail(index, "its bound was not finite after optimization")
         keep = np.full(len(elbo_after), True)
         if self.settings.keep_better:
             keep = elbo_after >= elbo_before
-        params = np.where(
-            keep[:, np.newaxis, np.newaxis], optimized.params, before.params
-        )
-        state.members = optimized._replace(params=params)
+        for index in np.flatnonzero(~keep):
+            state.members.params[index] = state.start[index]
+        elbo = np.where(keep, elbo_after, elbo_before)
+        elbo[self._failed()] = np.nan
         staircase = state.staircase
         staircase["elbo_conditioned"][:, k] = elbo_before
-        staircase["elbo_aux"][:, k] = self._elbo(_STAIRCASE, rows)
-        staircase["cost"][:, k] = np.asarray(state.members.cost)
+        staircase["elbo_aux"][:, k] = elbo
+        staircase["cost"][:, k] = state.members.cost
         staircase["kept"][:, k] = keep
 
     def _elbo(self, purpose, rows, state=None, part=None):
@@ -187,7 +182,7 @@ class Loop:
         return elbo
 
     def _rows(self):
-        """Picks the training examples of the evaluations on the way."""
+        """Picks the training examples of the evaluations."""
         size = self.settings.max_eval_examples
         if size >= self.num_examples:
             return np.arange(self.num_examples)
@@ -236,8 +231,11 @@ def _kl_divergences(params, prior_loc, prior_scale):
 
 
 def _rows_of(stacked, rows):
-    """Returns a tuple of arrays `[M, ...]` for some members."""
-    if len(rows) == len(stacked[0]):
-        return stacked
-    chosen = [np.asarray(leaf)[rows] for leaf in stacked]
+    """Returns a tuple of arrays `[M, ...]` for some members, in order.
+
+    Neighbours are not copied.
+    """
+    if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
+        rows = slice(rows[0], rows[-1] + 1)
+    chosen = [leaf[rows] for leaf in stacked]
     return stacked._make(chosen) if hasattr(stacked, "_make") else (*chosen,)

@@ -78,7 +78,7 @@ def condition_on_draw(
         params=tf.concat(
             [
                 tf.cast(tf.stack([q.loc, softplus.inverse(q.scale)]), dtype),
-                state.params[:, state.prior_loc.shape[-1] :],
+                state.params[:, tf.shape(state.prior_loc)[0] :],
             ],
             axis=1,
         ),

@@ -56,9 +56,8 @@ def refine(
     The model is not changed. Its deterministic weights and its noise scale stay
     as they are unless `refine_deterministic`, its BatchNorm statistics in any
     case, and the prior is the one that stands when refinement begins. Memory:
-    the data, `M * 2 * W` parameters six times over, and the activations of as
-    many members as are computed at a time: `members_per_batch` of them, or, if
-    mapped, at most one for each core.
+    the data; 40 bytes for each weight and member; and for the members that are
+    computed at a time 120 bytes for each weight, and activations.
 
     Args:
         model: Trained `keras.Model`, functional or subclassed, with variational
@@ -83,8 +82,8 @@ def refine(
             was compiled with.
         keep_better: Whether an optimization that lowered the bound is undone.
         num_eval_samples: Weight draws in each evaluation of the bound.
-        max_eval_examples: Training examples in the evaluations on the way; the
-            first and the last evaluation use all of them.
+        max_eval_examples: Training examples in each evaluation of the bound,
+            the same ones in all; the bound is estimated for all `N`.
         refine_deterministic: Whether trainable weights without a posterior are
             optimized along, each member's for itself, with their Keras
             regularizers in the loss. The members' bounds then are no longer
@@ -97,8 +96,9 @@ def refine(
             that depends on `members_per_batch`; or `"auto"`: the faster of the
             two, `"map"` without an accelerator, and by a short trial with one.
         members_per_batch: Members that are computed at a time, which bounds
-            memory; all of them if `None`, or with a `coordinator` an equal
-            part for each worker.
+            memory, that of an accelerator too. If `None`, as many as have 2
+            million weights together, at least one; with a `coordinator` at
+            most an equal part for each worker.
         coordinator: `tf.distribute.coordinator.ClusterCoordinator`, such as
             `distribute.connect` returns, whose workers compute the members,
             each on all its cores; or `None`: in this process. Each worker
@@ -218,7 +218,8 @@ def _ensemble(objective, settings, state):
     ]
     _report_failures(state.failures, members)
     params, prior_loc, prior_scale, _ = (
-        np.asarray(value)[alive] for value in state.members
+        value if len(alive) == len(members) else value[alive]
+        for value in state.members
     )
     return ensemble_lib.RefinedEnsemble(
         objective.view,

@@ -13,6 +13,8 @@ from tfp_refine.math import variance_schedule
 
 MAPPINGS = ("auto", "map", "vmap")
 _COUNTS = ("steps", "batch_size", "num_eval_samples", "max_eval_examples")
+# Weights, of all members that are computed together.
+_WEIGHTS_AT_A_TIME = 2**21
 # Settings that change a result by rounding alone, or that `members` implies,
 # or that are seen through what they compute.
 _NOT_COMPARED = (
@@ -99,14 +101,20 @@ class Settings:
             left *= 1.0 - ratio
         return tuple(rates)
 
-    def members_at_a_time(self):
-        """Returns how many members are computed together."""
+    def members_at_a_time(self, num_weights):
+        """Returns how many members of so many weights are computed together.
+
+        Unless the user says so, no more than fill the machine: what is computed
+        takes three times the memory of what waits.
+        """
         count = len(self.members)
         if self.members_per_batch is not None:
-            return min(self.members_per_batch, count)
-        if self.coordinator is None:
-            return count
-        return -(-count // executor.count_workers(self.coordinator))
+            # Kernels of TensorFlow may count elements in 32 bits.
+            most = max(1, (2**31 - 1) // (2 * num_weights))
+            return min(self.members_per_batch, count, most)
+        if self.coordinator is not None:
+            count = -(-count // executor.count_workers(self.coordinator))
+        return max(1, min(count, _WEIGHTS_AT_A_TIME // num_weights))
 
 
 def _check_members(num_members, members):
