@@ -5,8 +5,7 @@ import tensorflow as tf
 from tfp_refine.functional import members
 
 
-@pytest.mark.parametrize("vectorized", [False, True])
-def test_each_member_is_mapped_by_itself(vectorized):
+def test_each_member_is_mapped_by_itself():
     stacked = {"a": np.arange(6.0).reshape(3, 2), "b": np.arange(3)}
 
     def one(member):
@@ -14,7 +13,7 @@ def test_each_member_is_mapped_by_itself(vectorized):
         return (member["a"] * 2.0, member["b"] + 1)
 
     like = (tf.zeros([3, 2], tf.float64), tf.zeros([3], tf.int64))
-    doubled, added = members.map_members(one, stacked, like, vectorized)
+    doubled, added = members.map_members(one, stacked, like)
     np.testing.assert_array_equal(doubled, 2.0 * stacked["a"])
     np.testing.assert_array_equal(added, [1, 2, 3])
 

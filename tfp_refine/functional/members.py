@@ -5,14 +5,12 @@ import os
 import tensorflow as tf
 
 
-def map_members(function, stacked, like, vectorized):
+def map_members(function, stacked, like):
     """Maps a function of one member over stacked values `[M, ...]` (nested).
 
-    Results are as `like`, stacked tensors. `vectorized` does each operation for
-    all members at once; otherwise they run in parallel, one on each core.
+    Results are as `like`, stacked tensors. Members run in parallel, one on each
+    core.
     """
-    if vectorized:
-        return tf.vectorized_map(function, stacked, warn=False)
     specs = tf.nest.map_structure(
         lambda leaf: tf.TensorSpec(leaf.shape[1:], leaf.dtype), like
     )

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
+from tfp_refine.functional import draws_first
 from tfp_refine.functional import members
 from tfp_refine.functional import program
 from tfp_refine.math import philox
@@ -96,16 +97,14 @@ class Batches(NamedTuple):
             lambda: order,
         )
 
-    def take(self, data, order, step, key, vectorized):
-        """Returns the batch of a step."""
+    def take(self, data, order, step):
+        """Returns the batch of a step, of one member or stacked."""
         if not self.takes_all:
             first = tf.cast(step % self.per_epoch, tf.int32) * self.size
-            order = tf.slice(order, [first], [self.size])
-        elif vectorized:
-            # TensorFlow's vectorized gradient of a grouped convolution is wrong
-            # for inputs that members share: give each member its own.
-            order = order + tf.cast(0 * key, order.dtype)
-        elif not self.bootstrap:
+            stacked, last = order.shape[:-1], first + self.size
+            order = order[..., first:last]
+            order.set_shape([*stacked, self.size])
+        elif not self.bootstrap and order.shape.rank == 1:
             return data
         return keras.tree.map_structure(lambda v: tf.gather(v, order), data)
 
@@ -121,8 +120,9 @@ def make_program(
 ):
     """Returns the `Program` that trains members; Python does no step.
 
-    Members are mapped inside the graph, each with its whole loop of steps. A
-    member's result depends on its own state, constants and key alone.
+    Members are mapped inside the graph, each with its whole loop of steps; or
+    each step is taken by all at once, if `vectorized`. A member's result
+    depends on its own state, constants and key alone.
 
     Args:
         loss: Function `(params, fixed, common, batch, key, step)` of one member
@@ -133,7 +133,7 @@ def make_program(
         schedule: Function of a step to the factor of its rate, or `None`.
         extra_gradient: Function `(params, constants)` of one member to what is
             added to the gradient, or `None`.
-        vectorized: As for `members.map_members`.
+        vectorized: Whether each operation is for all members at once.
 
     Returns:
         program: `Program` of `(state, constants, keys, learning_rate, begin,
@@ -169,7 +169,7 @@ def make_program(
 
             def body(step, state, order, total):
                 order = batches.reshuffle(order, rows, step, key)
-                batch = batches.take(data, order, step, key, vectorized)
+                batch = batches.take(data, order, step)
                 state, reported = take_step(
                     state, constants, key, learning_rate, step, common, batch
                 )
@@ -197,10 +197,64 @@ def make_program(
             return Result(state, total / steps, failed)
 
         like = Result(state, tf.zeros_like(keys, tf.float64), keys)
-        return members.map_members(
-            one, (state, constants, keys), like, vectorized
-        )
+        return members.map_members(one, (state, constants, keys), like)
 
+    def trace_vectorized(
+        state, constants, keys, learning_rate, begin, end, common, data
+    ):
+        def orders(step):
+            return members.map_members(
+                lambda key: batches.order(batches.rows(key), step, key),
+                keys,
+                tf.zeros([1, batches.num_examples], tf.int32),
+            )
+
+        def one(key, stacked, shared, step):
+            (state, constants, batch), (rate, common) = stacked, shared
+            return take_step(state, constants, key, rate, step, common, batch)
+
+        def body(step, state, order, total, failed):
+            if not batches.takes_all:
+                order = tf.cond(
+                    step % batches.per_epoch == 0,
+                    lambda: orders(step),
+                    lambda: order,
+                )
+            # Each member has inputs of its own, even where they are the same:
+            # TensorFlow's vectorized gradient of a grouped convolution is wrong
+            # for inputs that members share.
+            batch = batches.take(data, order, step)
+            state, reported = draws_first.vectorize(
+                one,
+                keys,
+                (state, constants, batch),
+                (learning_rate, common),
+                step,
+            )
+            total += tf.cast(reported, tf.float64)
+            fails = (failed < 0) & ~tf.math.is_finite(total)
+            return step + 1, state, order, total, tf.where(fails, step, failed)
+
+        # A member that failed goes on, of no use, as long as another works.
+        _, state, _, total, failed = tf.while_loop(
+            lambda step, state, order, total, failed: (
+                (step < end) & tf.reduce_any(failed < 0)
+            ),
+            body,
+            (
+                begin,
+                state,
+                orders(begin),
+                tf.zeros_like(keys, tf.float64),
+                -tf.ones_like(keys),
+            ),
+            parallel_iterations=1,
+        )
+        steps = tf.cast(tf.maximum(end - begin, 1), tf.float64)
+        return Result(state, total / steps, failed)
+
+    if vectorized:
+        trace = trace_vectorized
     return program.Program(trace, varying=(True,) * 3 + (False,) * 5)
 
 

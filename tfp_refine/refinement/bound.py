@@ -1,11 +1,13 @@
 """The bound of each member, estimated in a compiled program."""
 
+import functools
 import math
 
 import keras
 import tensorflow as tf
 
 from tfp_refine import functional
+from tfp_refine.functional import draws_first
 from tfp_refine.functional import members
 from tfp_refine.refinement import member
 
@@ -28,14 +30,21 @@ def evaluator(objective, vectorized=False):
 
     def trace(state, keys, rows, num_samples, fixed, data):
         def one(arguments):
-            state, key = arguments
-            log_likelihood = expected_log_likelihood(
-                objective, state.params, fixed, data, rows, key, num_samples
+            params, key = arguments
+            return expected_log_likelihood(
+                objective, params, fixed, data, rows, key, num_samples
             )
-            return log_likelihood, _kl_divergence(*state[:3])
 
-        return members.map_members(
-            one, (state, keys), (state.cost, state.cost), vectorized
+        if vectorized:
+            log_likelihood = expected_log_likelihood(
+                objective, state.params, fixed, data, rows, keys, num_samples
+            )
+        else:
+            log_likelihood = members.map_members(
+                one, (state.params, keys), state.cost
+            )
+        return log_likelihood, members.map_members(
+            lambda one: _kl_divergence(*one), state[:3], state.cost
         )
 
     return functional.Program(
@@ -49,11 +58,25 @@ def expected_log_likelihood(
     """Estimates the expected log likelihood of all `N` examples, nats.
 
     It uses the examples `rows [n]`, int32, and `num_samples` weight draws.
-    Returns a float64 scalar, in a trace.
+    Returns a float64 scalar, in a trace; of stacked `params` and keys `[M]` all
+    at once, `[M]`.
     """
     num_rows = tf.shape(rows, tf.int64)[0]
     size = block_rows(data[0])
     blocks = (num_rows + size - 1) // size
+
+    def block_nll(key, params, shared, index):
+        fixed, x, y = shared
+        nll = objective.nll(x, y, params, fixed, key, index)
+        nll = tf.cast(nll, tf.float64)
+        if nll.shape.rank == 0:  # a mean over the block
+            size = tf.shape(keras.tree.flatten(x)[0])[0]
+            return nll * tf.cast(size, tf.float64)
+        return tf.reduce_sum(nll)
+
+    compute = block_nll
+    if key.shape.rank == 1:
+        compute = functools.partial(draws_first.vectorize, block_nll)
 
     def body(index, total):
         first = (index % blocks) * size
@@ -61,16 +84,12 @@ def expected_log_likelihood(
         x, y = keras.tree.map_structure(
             lambda value: tf.gather(value, block), data
         )
-        nll = objective.nll(x, y, params, fixed, key, index)
-        nll = tf.cast(nll, tf.float64)
-        if nll.shape.rank == 0:  # a mean over the block
-            nll = nll * tf.cast(tf.shape(block)[0], tf.float64)
-        return index + 1, total - tf.reduce_sum(nll)
+        return index + 1, total - compute(key, params, (fixed, x, y), index)
 
     _, total = tf.while_loop(
         lambda index, total: index < num_samples * blocks,
         body,
-        (tf.constant(0, tf.int64), tf.zeros([], tf.float64)),
+        (tf.constant(0, tf.int64), tf.zeros_like(key, tf.float64)),
         parallel_iterations=1,
     )
     per_example = total / tf.cast(num_samples * num_rows, tf.float64)

@@ -1,0 +1,73 @@
+"""The choice of how members are trained together."""
+
+import os
+
+import keras
+import numpy as np
+import pytest
+
+from tests.support import layer_case
+from tfp_refine import ensembles
+from tfp_refine import layers
+from tfp_refine.functional import trajectory
+
+
+def _model(*middle):
+    model = keras.Sequential(
+        [
+            keras.Input((3,)),
+            keras.layers.Dense(4, "tanh"),
+            *middle,
+            keras.layers.Dense(1),
+        ]
+    )
+    model.compile(loss="mse")
+    return model
+
+
+@pytest.mark.parametrize(
+    ("middle", "cores", "pays"),
+    [
+        ((), 1, True),
+        ((), 2, True),
+        ((), 3, False),
+        ((keras.layers.Flatten(),), 2, True),
+        ((keras.Sequential([keras.layers.Dense(2)]),), 2, True),
+        ((keras.layers.BatchNormalization(),), 2, False),
+        ((layers.DenseFlipout(2),), 2, False),
+        ((keras.layers.Dropout(0.5),), 2, False),
+    ],
+)
+def test_dense_networks_are_vectorized_on_few_cores(
+    monkeypatch, middle, cores, pays
+):
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    assert trajectory.pays_to_vectorize(_model(*middle)) == pays
+
+
+@pytest.mark.parametrize("batch_size", [5, 20])
+def test_the_choice_makes_no_difference_but_rounding(
+    rng, monkeypatch, batch_size
+):
+    x = rng.normal(size=(12, 3)).astype("float32")
+    model, found = _model(), []
+    for pays in (False, True):
+        monkeypatch.setattr(
+            trajectory,
+            "pays_to_vectorize",
+            lambda model: pays,  # noqa: B023
+        )
+        found.append(
+            ensembles.deep_ensemble(
+                model, x, x[:, :1], num_members=3, steps=9, seed=1, verbose=0,
+                batch_size=batch_size, bootstrap=True,
+            )
+        )  # fmt: skip
+    mapped, vectorized = found
+    np.testing.assert_allclose(
+        vectorized.params, mapped.params, rtol=1e-4, atol=1e-5
+    )
+    np.testing.assert_allclose(
+        vectorized.history["loss"], mapped.history["loss"], rtol=1e-4
+    )
+    assert layer_case.differ(mapped.params[0], mapped.params[1])

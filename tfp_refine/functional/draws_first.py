@@ -1,0 +1,113 @@
+"""Vectorization of a member's computation, random draws apart."""
+
+import tensorflow as tf
+
+_ABSTRACT = (tf.variant, tf.resource)
+
+
+def vectorize(function, key, stacked, shared, index):
+    """Maps a function of one member over several, each operation at once.
+
+    `tf.vectorized_map` would do each random operation in a loop of its own, and
+    all that follows on its results with it. Here what depends on the key alone
+    is computed first, member by member in one loop; then the rest is
+    vectorized. In a trace.
+
+    Args:
+        function: Function `(key, stacked, shared, index)` of one member.
+        key: Keys of the members' random streams, `[M]`.
+        stacked: Values `[M, ...]` (nested).
+        shared: Values that members share (nested).
+        index: Scalar that chooses the draws along with the key.
+
+    Returns:
+        results: What the function returns (nested), `[M, ...]`.
+    """
+    arguments = (key, stacked, shared, index)
+    structure = None
+
+    def flat(*leaves):
+        nonlocal structure
+        results = function(*tf.nest.pack_sequence_as(arguments, leaves))
+        structure = tf.nest.map_structure(lambda _: None, results)
+        return tf.nest.flatten(results)
+
+    specs = (
+        *tf.nest.map_structure(
+            lambda v: tf.TensorSpec(v.shape[1:], v.dtype), (key, stacked)
+        ),
+        *tf.nest.map_structure(
+            lambda v: tf.TensorSpec(v.shape, v.dtype), (shared, index)
+        ),
+    )
+    traced = tf.function(flat, autograph=False).get_concrete_function(
+        *tf.nest.flatten(specs)
+    )
+    graph = traced.graph.as_graph_def()
+    # Functions within the graph, as control flow has, cannot be vectorized once
+    # they are imported.
+    if traced.captured_inputs or graph.library.function:
+        return tf.vectorized_map(
+            lambda one: function(*one, shared, index),
+            (key, stacked),
+            warn=False,
+        )
+    inputs = traced.inputs
+    draws = _draws(traced, inputs[0], inputs[-1])
+
+    def compute(feeds, values, fetches):
+        values = [tf.identity(value) for value in values]
+        names = [tensor.name for tensor in feeds]
+        return tf.graph_util.import_graph_def(
+            graph,
+            dict(zip(names, values, strict=True)),
+            [tensor.name for tensor in fetches],
+        )
+
+    drawn = ()
+    if draws:
+        drawn = tf.map_fn(
+            lambda one: tuple(
+                compute((inputs[0], inputs[-1]), (one, index), draws)
+            ),
+            key,
+            fn_output_signature=tuple(
+                tf.TensorSpec(t.shape, t.dtype) for t in draws
+            ),
+        )
+    results = tf.vectorized_map(
+        lambda one: tuple(
+            compute(
+                [*inputs, *draws],
+                [*one[0], *tf.nest.flatten((shared, index)), *one[1]],
+                traced.outputs,
+            )
+        ),
+        (tuple(tf.nest.flatten((key, stacked))), drawn),
+        warn=False,
+    )
+    return tf.nest.pack_sequence_as(structure, results)
+
+
+def _draws(traced, key, index):
+    """Finds the tensors that a key decides, where others begin to matter."""
+    decided, has_key = {}, {}
+    graph, results = traced.graph, {id(v) for v in traced.outputs}
+    for operation in graph.get_operations():  # in topological order
+        parents = [tensor.op for tensor in operation.inputs]
+        if operation.type == "Placeholder":
+            decided[operation] = operation in (key.op, index.op)
+        else:
+            decided[operation] = all(decided[parent] for parent in parents)
+        has_key[operation] = operation is key.op or any(
+            has_key[parent] for parent in parents
+        )
+    draws = [
+        tensor
+        for operation in graph.get_operations()
+        if decided[operation] and has_key[operation] and operation is not key.op
+        for tensor in operation.outputs
+        if id(tensor) in results
+        or any(not decided[consumer] for consumer in tensor.consumers())
+    ]
+    return [] if any(t.dtype in _ABSTRACT for t in draws) else draws
