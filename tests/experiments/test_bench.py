@@ -225,7 +225,7 @@ def test_wrong_systems_are_refused_before_anything_runs(
 
 
 def test_a_kind_of_data_that_an_experiment_does_not_take(tmp_path):
-    with pytest.raises(ValueError, match="images or texts.*iris.*is table"):
+    with pytest.raises(ValueError, match="images or texts.*iris.*for table"):
         make(tmp_path, Recorder(), kinds=("images", "texts"))
 
 
