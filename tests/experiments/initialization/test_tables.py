@@ -45,7 +45,9 @@ def test_it_is_counted_how_early_others_are_reached():
     assert tables.parts_of(found["iblm"], found["heuristic"]) == [
         pytest.approx(1 / 3), float("inf"),
     ]  # fmt: skip
-    assert "in 1 of 2 cases" in tables.early(found)
+    note = tables.early(found, {"iblm": "VI, from I-BLM"})
+    assert note.startswith("VI, from I-BLM has")
+    assert "in 1 of 2 cases" in note
 
 
 def test_repetitions_that_failed_are_told_and_left_out():
@@ -60,10 +62,11 @@ def test_repetitions_that_failed_are_told_and_left_out():
     }  # fmt: skip
     assert table.rows[0][4].text == "3.000"
     assert "heuristic (1 of 2)" in table.notes[-1]
-    assert "in 1 of 1 cases" in tables.early(tables.curves_of(results.rows))
+    found = tables.curves_of(results.rows)
+    assert "in 1 of 1 cases" in tables.early(found, results.titles)
 
 
 def test_a_comparison_without_linear_models_has_no_note():
     results = results_of(heuristic=[(9.0, 3.0)])
-    assert not tables.early(tables.curves_of(results.rows))
+    assert not tables.early(tables.curves_of(results.rows), results.titles)
     assert last_cells(tables.summarize(results)) == {"heuristic": "-"}

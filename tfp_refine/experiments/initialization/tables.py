@@ -2,6 +2,7 @@
 
 import math
 import typing
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -33,7 +34,7 @@ _CURVE = r"curve/(\d+)/(\w+)"
 def curves(results: bench.Results, data: dataset.Dataset) -> list[page.Section]:
     """Returns the section of the curves."""
     found = curves_of(results.rows)
-    note = early(found)
+    note = early(found, results.titles)
     parts = [
         summarize(results),
         *([note] if note else []),
@@ -149,7 +150,7 @@ def summarize(results: bench.Results) -> tables.Table:
     )
 
 
-def early(found: Curves) -> str:
+def early(found: Curves, titles: Mapping[str, str]) -> str:
     """Returns how often the fast system is as good as others early, or `""`."""
     fast = _fast(found)
     parts = [
@@ -162,8 +163,8 @@ def early(found: Curves) -> str:
         return ""
     count = sum(part <= _PART for part in parts)
     return (
-        f"{fast} has the final likelihood of another initializer in a third of "
-        f"the steps or less in {count} of {len(parts)} cases."
+        f"{titles[fast]} has the final likelihood of another initializer in a "
+        f"third of the steps or less in {count} of {len(parts)} cases."
     )
 
 
