@@ -62,6 +62,14 @@ def test_without_a_seed_each_call_differs(data):
     assert np.mean(first == second) < 0.5
 
 
+def test_the_seed_of_keras_fixes_a_call_without_a_seed(data):
+    found = []
+    for _ in range(2):
+        keras.utils.set_random_seed(5)
+        found.append(initialized(initializers.Orthogonal, data, None)[0])
+    np.testing.assert_array_equal(*found)
+
+
 def test_layers_draw_their_weights_with_seeds_of_their_own(data):
     first = initialized(initializers.IBLM, data, 3)
     second = initialized(initializers.IBLM, data, 3, model_seed=2)

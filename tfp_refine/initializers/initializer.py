@@ -18,7 +18,7 @@ class PosteriorInitializer:
     Args:
         seed: Non-negative integer. Draws of the model's weights have seeds of
             their own, those of its layers. Defaults to `None`: another one at
-            each call.
+            each call, which `keras.utils.set_random_seed` fixes.
         verbose: Whether there is a progress bar. Defaults to `True`.
 
     Raises:
@@ -69,7 +69,7 @@ class PosteriorInitializer:
         )
         before = [tf.identity(variable.value) for variable in model.variables]
         try:
-            rng = np.random.default_rng(self.seed)
+            rng = np.random.default_rng(functional.seeds.check(self.seed))
             self._initialize(model, chosen, x, y, rng, bar)
         except BaseException:
             for variable, value in zip(model.variables, before, strict=True):
