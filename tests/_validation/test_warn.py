@@ -3,10 +3,8 @@ import numpy as np
 import pytest
 
 import tfp_refine
-from tests.support import linear_gaussian
+from tfp_refine import _validation
 from tfp_refine import ensembles
-from tfp_refine import layers
-from tfp_refine import refinement
 
 
 @pytest.fixture(scope="module")
@@ -39,24 +37,14 @@ def test_left_out_members_are_reported_at_the_line_of_the_caller(
     assert warning.lineno == call.__code__.co_firstlineno
 
 
-def test_another_number_of_examples_is_reported_at_the_line_of_the_caller():
-    linear = linear_gaussian.LinearGaussian()
-    model = linear.model()
-    layers.set_num_train_examples(model, 7)
-    data = (linear.x, linear.y)
-    options = {
-        "num_members": 1,
-        "steps": 1,
-        "variance_ratios": [0.5],
-        "seed": 0,
-        "verbose": 0,
-    }
-    callback = refinement.RefinementCallback(*data, **options)
-    for call in (
-        lambda: refinement.elbo(model, *data, num_samples=1),
-        lambda: refinement.refine(model, *data, **options),
-        lambda: model.fit(*data, callbacks=[callback], verbose=0),
-    ):
-        with pytest.warns(UserWarning, match="num_train_examples") as found:
-            call()
-        assert {warning.filename for warning in found} == {__file__}
+def test_inside_fit_it_is_the_line_that_calls_fit():
+    library = {"__name__": "tfp_refine.callbacks", "warn": _validation.warn}
+    exec("def begin(logs=None):\n    warn('told')", library)
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", run_eagerly=True)
+    callback = keras.callbacks.LambdaCallback(on_train_begin=library["begin"])
+    with pytest.warns(UserWarning, match="told") as found:
+        model.fit(
+            np.ones((2, 2)), np.ones((2, 1)), callbacks=[callback], verbose=0
+        )
+    assert [warning.filename for warning in found] == [__file__]

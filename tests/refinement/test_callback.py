@@ -61,6 +61,10 @@ def test_history_is_there_for_later_fits_too(problem):
         ({"y": np.zeros((3, 1))}, "same number of examples"),
         ({"x": np.full((20, 2), np.nan)}, "`x` must be finite"),
         ({"x": np.zeros((20, 5))}, "expects inputs"),
+        (
+            {"x": np.zeros((9, 2)), "y": np.zeros((9, 1))},
+            "num_train_examples=20, but there are 9 examples",
+        ),
     ],
 )
 def test_what_would_stop_it_shows_before_training(problem, change, message):

@@ -154,9 +154,15 @@ def test_masked_outputs_are_refused(problem):
         linear_gaussian.refine(model, x, x, loss=loss)
 
 
-def test_another_number_of_examples_than_in_training_is_noticed(problem):
-    with pytest.warns(UserWarning, match="num_train_examples=20.*15 examples"):
-        linear_gaussian.refine(problem.model(), problem.x[:15], problem.y[:15])
+@pytest.mark.parametrize("function", [linear_gaussian.refine, refinement.elbo])
+def test_another_number_of_examples_than_in_training_is_refused(
+    problem, function
+):
+    model, data = problem.model(), (problem.x[:15], problem.y[:15])
+    with pytest.raises(ValueError, match="num_train_examples=20.*15 examples"):
+        function(model, *data)
+    layers.set_num_train_examples(model, 15)  # as the message says
+    refinement.elbo(model, *data, num_samples=1)
 
 
 @pytest.mark.parametrize("members", [3, "ab", (1.5,)])

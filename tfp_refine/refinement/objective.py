@@ -1,6 +1,5 @@
 """Objectives of refinement: a model, its data and its loss, with a bound."""
 
-from tfp_refine import _validation
 from tfp_refine import functional
 from tfp_refine.functional import objective as objective_lib
 
@@ -24,7 +23,8 @@ class RefinementObjective(functional.Objective):
 def check_layers(model, num_examples):
     """Refuses variational layers that do not sample: they have no bound.
 
-    Warns if one was trained with another number of examples.
+    Also layers that were trained with another number of examples, as theirs is
+    another bound.
     """
     for layer in model._flatten_layers():
         if not getattr(layer, "variational_weights", ()):
@@ -36,11 +36,14 @@ def check_layers(model, num_examples):
             )
         trained_with = layer.num_train_examples
         if trained_with not in (None, num_examples):
-            _validation.warn(
-                f"Layer '{layer.name}' was trained with num_train_examples="
-                f"{trained_with}, but there are {num_examples} examples here."
+            raise ValueError(
+                f"Layer '{layer.name}' has num_train_examples={trained_with}, "
+                f"but there are {num_examples} examples here: the posterior "
+                "was trained for another bound. Give the data that it was "
+                "trained with, or correct the number before training: "
+                f"`tfp_refine.layers.set_num_train_examples(model, "
+                f"{num_examples})`."
             )
-            break
 
 
 def _check_free(view):
