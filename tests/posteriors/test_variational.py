@@ -265,6 +265,17 @@ def test_a_model_without_variational_layers_has_no_samples(x):
         posterior.sample(3)
 
 
+@pytest.mark.parametrize("function", [tfp_refine.predict, tfp_refine.summarize])
+def test_equal_draws_of_a_deterministic_model_are_told(x, function):
+    inputs = keras.Input((3,))
+    dropped = keras.layers.Dropout(0.5)(inputs)  # in training alone
+    model = keras.Model(inputs, keras.layers.Dense(2)(dropped), name="plain")
+    with pytest.warns(UserWarning, match="All draws are equal.*'plain'"):
+        function(model, x, 3)
+    function(model, x, 1)
+    function(model, x, 3, sample=False)  # as was asked for
+
+
 def test_a_saved_posterior_has_the_weights_that_the_model_had(x, tmp_path):
     model = make_model()
     posterior = tfp_refine.posterior(model)

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from tfp_refine import _validation
 from tfp_refine.posteriors import protocol
 from tfp_refine.posteriors import summary
 from tfp_refine.posteriors import variational
@@ -37,6 +38,10 @@ def predict(
     Raises:
         ValueError: If an argument is invalid.
 
+    Warns:
+        UserWarning: If all draws are equal, as the model has no layer that
+            draws.
+
     Example:
 
     ```python
@@ -44,7 +49,7 @@ def predict(
     mean, std = draws.mean(axis=0), draws.std(axis=0)
     ```
     """
-    return _posterior(model_or_posterior, sample).predict(
+    return _posterior(model_or_posterior, num_samples, sample).predict(
         x, num_samples, seed=seed, batch_size=batch_size
     )
 
@@ -75,8 +80,11 @@ def predict_proba(
 
     Raises:
         ValueError: If an argument is invalid, or the model is not a classifier.
+
+    Warns:
+        UserWarning: As for `predict`.
     """
-    return _posterior(model_or_posterior, sample).predict_proba(
+    return _posterior(model_or_posterior, num_samples, sample).predict_proba(
         x, num_samples, method=method, seed=seed, batch_size=batch_size
     )
 
@@ -107,15 +115,26 @@ def summarize(
 
     Raises:
         ValueError: If an argument is invalid.
+
+    Warns:
+        UserWarning: As for `predict`.
     """
-    return _posterior(model_or_posterior, sample).summarize(
+    return _posterior(model_or_posterior, num_samples, sample).summarize(
         x, num_samples, quantiles=quantiles, seed=seed, batch_size=batch_size
     )
 
 
-def _posterior(model_or_posterior, sample):
+def _posterior(model_or_posterior, num_samples, sample):
     if isinstance(model_or_posterior, keras.Model):
-        return variational.posterior(model_or_posterior, sample=sample)
+        posterior = variational.posterior(model_or_posterior, sample=sample)
+        if sample and num_samples != 1 and not posterior.view.is_random:
+            _validation.warn(
+                f"All draws are equal: the model '{model_or_posterior.name}' "
+                "has no layer that draws in inference. Such layers come from "
+                "`tfp_refine.layers`; `tfp_refine.models.to_bayesian` and "
+                "`to_mc_dropout` convert a model.",
+            )
+        return posterior
     if not isinstance(model_or_posterior, protocol.Posterior):
         raise ValueError(
             "`model_or_posterior` must be a keras.Model or a posterior. "
