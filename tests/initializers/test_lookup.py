@@ -20,6 +20,7 @@ from tfp_refine import initializers
 )
 def test_each_has_a_name(name, kind):
     assert type(initializers.get(name)) is kind
+    assert type(initializers.get(kind)) is kind
 
 
 def test_objects_are_themselves():

@@ -58,7 +58,7 @@ def test_configs_hold_every_argument(family):
 
 @pytest.mark.parametrize(
     "identifier",
-    ["gaussian", "LowRankPosterior", 3, layers.LowRankPosterior, ["k_tied"]],
+    ["gaussian", "LowRankPosterior", 3, layers.DenseFlipout, ["k_tied"]],
 )
 def test_unknown_families_are_refused_with_the_names_of_all(identifier):
     message = (
@@ -68,6 +68,13 @@ def test_unknown_families_are_refused_with_the_names_of_all(identifier):
     for name in ("kernel", "bias"):
         with pytest.raises(ValueError, match=message):
             layers.DenseFlipout(2, **{f"{name}_posterior": identifier})
+
+
+def test_a_class_stands_for_a_family_with_its_defaults():
+    layer = layers.DenseFlipout(2, kernel_posterior=layers.LowRankPosterior)
+    expected = layers.DenseFlipout(2, kernel_posterior="low_rank")
+    layer.name = expected.name
+    assert layer.get_config() == expected.get_config()
 
 
 def test_configs_of_other_objects_are_refused():

@@ -1,9 +1,10 @@
-"""Initializers of posteriors by name or object."""
+"""Initializers of posteriors by name, class or object."""
 
 from typing import Any
 
 from tfp_refine.initializers import data_free
 from tfp_refine.initializers import iblm
+from tfp_refine.initializers import initializer
 from tfp_refine.initializers import lsuv
 from tfp_refine.initializers import moped
 
@@ -22,8 +23,8 @@ def get(identifier: Any) -> Any:
     """Retrieves an initializer of posteriors.
 
     Args:
-        identifier: Name in snake case ("iblm"), or a function of a model and
-            its training data, such as a `PosteriorInitializer`.
+        identifier: Name in snake case ("iblm"), a `PosteriorInitializer` or
+            its class, or another function of a model and its training data.
 
     Returns:
         initializer: Function `(model, x, y)`.
@@ -33,6 +34,11 @@ def get(identifier: Any) -> Any:
     """
     if isinstance(identifier, str) and identifier in _BY_NAME:
         return _BY_NAME[identifier]()
+    if identifier in _BY_NAME.values() or (
+        isinstance(identifier, type)
+        and issubclass(identifier, initializer.PosteriorInitializer)
+    ):
+        return identifier()
     if not callable(identifier):
         raise ValueError(
             f"An initializer of posteriors must be one of {sorted(_BY_NAME)}, "

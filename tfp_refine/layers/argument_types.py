@@ -19,7 +19,11 @@ Activation: TypeAlias = _Config | Callable[[tf.Tensor], tf.Tensor]
 Constraint: TypeAlias = _Config | keras.constraints.Constraint
 DType: TypeAlias = _Config | keras.DTypePolicy
 Initializer: TypeAlias = _Config | keras.initializers.Initializer
-Posterior: TypeAlias = _Config | posterior_family.PosteriorFamily
+Posterior: TypeAlias = (
+    _Config
+    | posterior_family.PosteriorFamily
+    | type[posterior_family.PosteriorFamily]
+)
 Regularizer: TypeAlias = _Config | keras.regularizers.Regularizer
 
 # One integer for all spatial axes, or one for each.

@@ -49,8 +49,8 @@ _ARGUMENTS = {
     "{part}_constraint": "Keras constraint of the {part}'s posterior means.",
     "{part}_posterior": (
         'Posterior family of the {part}: `"mean_field"`, `"fixed_variance"`, '
-        '`"k_tied"`, `"low_rank"`, a `PosteriorFamily`, or `None` for a point '
-        "estimate."
+        '`"k_tied"`, `"low_rank"`, a `PosteriorFamily` or its class, or `None` '
+        "for a point estimate."
     ),
     "activity_regularizer": "Keras regularizer of the outputs.",
     "dropout": "Fraction of the inputs to drop in training.",

@@ -1,4 +1,4 @@
-"""Posterior families by name, config or object."""
+"""Posterior families by name, config, class or object."""
 
 import keras
 
@@ -20,18 +20,22 @@ _BY_NAME: dict[str, type[posterior_family.PosteriorFamily]] = {
 def get(
     identifier: argument_types.Posterior,
 ) -> posterior_family.PosteriorFamily | None:
-    """Retrieves a posterior family from a name, a config or an object."""
+    """Retrieves a posterior family from a name, config, class or object."""
     if identifier is None or isinstance(
         identifier, posterior_family.PosteriorFamily
     ):
         return identifier
     if isinstance(identifier, str) and identifier in _BY_NAME:
         return _BY_NAME[identifier]()
+    if isinstance(identifier, type) and issubclass(
+        identifier, posterior_family.PosteriorFamily
+    ):
+        return identifier()
     if isinstance(identifier, dict):
         found = keras.saving.deserialize_keras_object(identifier)
         if isinstance(found, posterior_family.PosteriorFamily):
             return found
     raise ValueError(
-        f"A posterior must be one of {sorted(_BY_NAME)}, a `PosteriorFamily`, "
-        f"or None for a point estimate. Received: {identifier!r}"
+        f"A posterior must be one of {sorted(_BY_NAME)}, a `PosteriorFamily` "
+        f"or its class, or None for a point estimate. Received: {identifier!r}"
     )
