@@ -43,6 +43,7 @@ def started(monkeypatch):
 def test_each_process_is_told_which_it_is_and_stopped(started, monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     with distribute.LocalCluster(num_workers=2) as cluster:
+        assert repr(cluster) == "LocalCluster(num_workers=2)"
         addresses = sum(cluster.cluster.values(), [])
         assert len(set(addresses)) == 4
         assert [process.config["task"] for process in started] == [

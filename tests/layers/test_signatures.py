@@ -177,3 +177,15 @@ def test_the_quantization_of_a_keras_layer_is_refused(make):
     assert make.from_config(config | {"lora_rank": None}).name == config["name"]
     with pytest.raises(ValueError, match="`lora_rank` needs a deterministic"):
         make.from_config(config | {"lora_rank": 2})
+
+
+@every_layer
+def test_a_layer_is_shown_with_what_it_was_given_alone(make):
+    arguments = required(make)
+    layer = make(**arguments, name="mine")
+    found = set(layer._shown_arguments())
+    if "flow_length" in parameters(make):  # its default is chosen by another
+        found.remove("bias_posterior")
+    assert found == {*arguments, "name"}
+    first, *_ = arguments or ["name"]
+    assert repr(layer).startswith(f"{make.__name__}({first}=")

@@ -68,6 +68,21 @@ def entries(package):
     return {name: getattr(module, name) for name in literal_all(package)}
 
 
+@pytest.mark.parametrize(
+    "package",
+    [
+        name
+        for name in PACKAGES
+        if name.rpartition(".")[2] in literal_all(build_file.PACKAGE)
+    ],
+)
+def test_no_object_is_shown_as_an_address(package):
+    plain = (object, keras.layers.Layer, keras.metrics.Metric)
+    for name, entry in entries(package).items():
+        if isinstance(entry, type):
+            assert all(entry.__repr__ is not k.__repr__ for k in plain), name
+
+
 def has_own_docstring(entry):
     """Says whether an entry is documented; a constant needs no docstring."""
     documented = (type, types.ModuleType)

@@ -1,4 +1,4 @@
-"""Checks of arguments that many functions take."""
+"""Checks of arguments that many functions take, and arguments as text."""
 
 from tfp_refine._validation.image_shape import image_shape
 from tfp_refine._validation.one_of import one_of
@@ -10,9 +10,13 @@ from tfp_refine._validation.positive import positive
 from tfp_refine._validation.positive import positive_integer
 from tfp_refine._validation.positive import positive_integers
 from tfp_refine._validation.positive import proportion
+from tfp_refine._validation.shown import Shown
+from tfp_refine._validation.shown import shown_call
+from tfp_refine._validation.shown import shown_value
 from tfp_refine._validation.warn import warn
 
 __all__ = [
+    "Shown",
     "all_positive_integers",
     "finite",
     "image_shape",
@@ -23,5 +27,7 @@ __all__ = [
     "positive_integer",
     "positive_integers",
     "proportion",
+    "shown_call",
+    "shown_value",
     "warn",
 ]

@@ -4,10 +4,11 @@ from typing import Any
 
 import keras
 
+from tfp_refine import _validation
 from tfp_refine import layers
 
 
-class ELBOLogger(keras.callbacks.Callback):
+class ELBOLogger(_validation.Shown, keras.callbacks.Callback):
     """Logs the KL divergence and the evidence lower bound after each epoch.
 
     Adds to the logs, and so to the history and to what follows in the list of

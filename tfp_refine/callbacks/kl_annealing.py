@@ -13,7 +13,7 @@ Schedule: TypeAlias = Callable[[float], float]
 Logs: TypeAlias = dict[str, Any] | None
 
 
-class KLAnnealing(keras.callbacks.Callback):
+class KLAnnealing(_validation.Shown, keras.callbacks.Callback):
     """Sets the factor on the KL divergence of all layers by a schedule.
 
     With a small factor the means fit the data first; only with a factor of 1 is

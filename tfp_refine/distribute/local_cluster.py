@@ -14,7 +14,7 @@ from tfp_refine.distribute import cluster_spec
 _HOST = "127.0.0.1"
 
 
-class LocalCluster(contextlib.AbstractContextManager):
+class LocalCluster(_validation.Shown, contextlib.AbstractContextManager):
     """Processes of a cluster on this machine: one parameter server, workers.
 
     Each is a process of its own, as on machines of their own, and ends with
@@ -39,6 +39,7 @@ class LocalCluster(contextlib.AbstractContextManager):
 
     def __init__(self, num_workers: int = 2) -> None:
         num_workers = _validation.positive_integer("num_workers", num_workers)
+        self.num_workers = num_workers
         addresses = [f"{_HOST}:{port}" for port in _free_ports(2 + num_workers)]
         self.cluster = {
             "chief": addresses[:1],

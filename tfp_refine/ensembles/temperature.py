@@ -66,6 +66,9 @@ class TemperatureScaling(posteriors.Posterior):
         ):
             self._set_up(_examples(specs))
 
+    def _shown_arguments(self):
+        return super()._shown_arguments() | {"temperature": self.temperature}
+
     def fit(
         self, x: Any, y: Any = None, *, batch_size: int = 256
     ) -> "TemperatureScaling":

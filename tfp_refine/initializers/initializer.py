@@ -9,7 +9,7 @@ from tfp_refine import functional
 from tfp_refine import layers
 
 
-class PosteriorInitializer:
+class PosteriorInitializer(_validation.Shown):
     """Sets the posteriors of the variational layers of a model.
 
     A subclass says how, in `_initialize_layer` or, if the order matters, in

@@ -6,7 +6,7 @@ from tfp_refine import _validation
 from tfp_refine import functional
 
 
-class MOPED:
+class MOPED(_validation.Shown):
     """Keeps the posteriors' means; scales become a part of their size.
 
     For means that are trained weights, such as `models.to_bayesian` leaves:

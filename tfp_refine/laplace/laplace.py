@@ -52,6 +52,19 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
         self._noise_scale = _validation.positive("noise_scale", noise_scale)
         self.hessian = self._statistic = self._count = None
 
+    def _shown_arguments(self):
+        return super()._shown_arguments() | {
+            "likelihood": self._kind,
+            "hessian": next(
+                name
+                for name, kind in hessians.HESSIANS.items()
+                if kind is self._hessian_class
+            ),
+            "prior_precision": self.prior_precision,
+            "noise_scale": self.noise_scale,
+            "is_fitted": self.hessian is not None,
+        }
+
     # What a subclass says.
 
     @abc.abstractmethod

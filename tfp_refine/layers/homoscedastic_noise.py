@@ -8,11 +8,12 @@ import tensorflow as tf
 from tfp_refine import _validation
 from tfp_refine.layers import argument_types
 from tfp_refine.layers import docstrings
+from tfp_refine.layers import shown_layer
 from tfp_refine.math import softplus
 
 
 @docstrings.public_layer
-class HomoscedasticNoise(keras.layers.Layer):
+class HomoscedasticNoise(shown_layer.ShownLayer):
     """Layer that appends one learned noise scale for each output.
 
     The result has the layout of a model with two heads, `[means, raw scales]`,

@@ -15,7 +15,7 @@ AddWeight: TypeAlias = Callable[..., keras.Variable]
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
-class PosteriorFamily:
+class PosteriorFamily(_validation.Shown):
     """A family of Gaussian posteriors, for `kernel_posterior` and the like.
 
     It owns no variables: each layer does, one set for each weight tensor. So

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine.layers import shown_layer
 from tfp_refine.math import philox
 
 _STATE = "seed_generator_state"
@@ -28,7 +29,7 @@ class SeedGenerator(keras.random.SeedGenerator):
         return philox.fold_in(seed, replica.replica_id_in_sync_group)
 
 
-class RandomLayer(keras.layers.Layer):
+class RandomLayer(shown_layer.ShownLayer):
     """Base of layers that draw; files keep the state of their generators.
 
     A subclass has a `seed_generator`. Files written before its state was kept

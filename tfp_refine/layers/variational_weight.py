@@ -1,10 +1,12 @@
 """Weight tensors of a variational layer, with or without a posterior."""
 
+from typing import Any
 from typing import TypeAlias
 
 import keras
 import tensorflow as tf
 
+from tfp_refine import _validation
 from tfp_refine import regularizers
 from tfp_refine.layers import noise as random_draws
 from tfp_refine.math import gaussian
@@ -39,7 +41,7 @@ class PointWeight:
         """Returns `None`, as there is no noise about the mean."""
 
 
-class VariationalWeight:
+class VariationalWeight(_validation.Shown):
     """A weight tensor with a Gaussian posterior.
 
     Refinement, initialization and conversion find these objects in a layer's
@@ -80,6 +82,9 @@ class VariationalWeight:
         self.regularizer: regularizers.KLRegularizer | None = None
         self.prior_weights: tuple[keras.Variable, ...] = ()
         self._forward_noise: _ForwardNoise | None = None
+
+    def _shown_arguments(self) -> dict[str, Any]:
+        return {"name": self.name, "loc": self.loc, "prior": self.regularizer}
 
     # Prior.
 

@@ -15,7 +15,7 @@ _MIN_VARIANCE = 1e-6
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
-class GaussianLoss(keras.losses.Loss):
+class GaussianLoss(_validation.Shown, keras.losses.Loss):
     """Base of losses that read a Gaussian from the outputs of a model."""
 
     def loc_and_scale(self, outputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -15,7 +15,7 @@ _HALF = ("bfloat16", "float16")
 _HALF_TOLERANCE = 0.02
 
 
-class _OfClasses(keras.metrics.Metric):
+class _OfClasses(_validation.Shown, keras.metrics.Metric):
     """Base of metrics of class probabilities.
 
     Predictions of a batch are `[B, C]`, or draws of them, `[S, B, C]`, which
@@ -191,7 +191,7 @@ class ExpectedCalibrationError(_OfClasses):
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
-class MeanLoss(keras.metrics.MeanMetricWrapper):
+class MeanLoss(_validation.Shown, keras.metrics.MeanMetricWrapper):
     """Mean of a loss over all examples: that of the data alone.
 
     The loss that Keras reports as `"loss"` has the KL divergence in it.

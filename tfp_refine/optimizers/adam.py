@@ -4,12 +4,14 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from tfp_refine import _validation
+
 # Not half precision: the kernel rounds `beta_2` first, to 1 in bfloat16.
 _DTYPES = (tf.float32, tf.float64)
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
-class Adam(keras.optimizers.Adam):
+class Adam(_validation.Shown, keras.optimizers.Adam):
     """Adam that passes over each variable once.
 
     Keras' own makes a dozen passes, with a temporary array for most; this one

@@ -58,6 +58,9 @@ class EnsemblePosterior(protocol.Posterior):
         """`M`, the number of members."""
         return len(self.params)
 
+    def _shown_arguments(self):
+        return super()._shown_arguments() | {"num_members": self.num_members}
+
     def member(self, index: int) -> keras.Model:
         """Returns one member as a Keras model of its own.
 
@@ -142,6 +145,9 @@ class MixturePosterior(protocol.Posterior):
     def num_members(self) -> int:
         """`M`, the number of members."""
         return len(self.members)
+
+    def _shown_arguments(self):
+        return super()._shown_arguments() | {"num_members": self.num_members}
 
     def _draw(self, num_samples, seed, at_once):
         count = self.num_members

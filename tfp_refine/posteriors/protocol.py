@@ -43,7 +43,7 @@ class Draws(NamedTuple):
     stacked: bool = False
 
 
-class Posterior(abc.ABC):
+class Posterior(_validation.Shown, abc.ABC):
     """Distribution of one vector of weights of a Keras model.
 
     All methods of this package return one; all are used alike. A posterior owns
@@ -82,6 +82,10 @@ class Posterior(abc.ABC):
     def model(self) -> keras.Model:
         """The Keras model; only its architecture matters."""
         return self.view.model
+
+    def _shown_arguments(self):
+        """Returns what `repr` shows, by name: few, as arrays are long."""
+        return {"model": self.model.name, "num_weights": self.view.size}
 
     # What a family says.
 

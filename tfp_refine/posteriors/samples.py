@@ -45,6 +45,9 @@ class SamplePosterior(protocol.Posterior):
         self.fixed = fixed
         self._stacked = stacked
 
+    def _shown_arguments(self):
+        return super()._shown_arguments() | {"samples": self.samples}
+
     def _draw(self, num_samples, seed, at_once):
         rng = np.random.default_rng(seed)
         flat = self.samples.reshape(-1, self.samples.shape[-1])

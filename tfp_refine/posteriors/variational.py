@@ -48,6 +48,9 @@ class VariationalPosterior(protocol.Posterior):
         """The model, whose weights are those of the posterior."""
         return self._model
 
+    def _shown_arguments(self):
+        return {"model": self.model.name, "sample": self.view.sample}
+
     def _draw(self, num_samples, seed, at_once):
         del seed, at_once
         yield protocol.Draws(

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tfp_refine import _validation
 from tfp_refine import functional
 from tfp_refine.functional import resumable
 from tfp_refine.refinement import objective as objective_lib
@@ -15,7 +16,7 @@ from tfp_refine.refinement import refine as refine_lib
 from tfp_refine.refinement import settings as settings_lib
 
 
-class RefinementCallback(keras.callbacks.Callback):
+class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
     """Refines a model's mean-field posterior when its training ends.
 
     The model is not changed. Arguments are checked at once; the model and the
@@ -116,6 +117,11 @@ class RefinementCallback(keras.callbacks.Callback):
         self._checked = False
         self.ensemble: Any = None
         self.history = None
+
+    def _shown_arguments(self) -> dict[str, Any]:
+        """Returns the arguments that `repr` shows, by name."""
+        x, y = self._data
+        return {"x": x, "y": y, **vars(self._settings)}
 
     def on_train_begin(self, logs: Any = None):
         functional.data.examples(*self._data)

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import keras
 import tensorflow as tf
 
+from tfp_refine import _validation
 from tfp_refine.math import gaussian
 
 # Variables, or their values, that `prior_weights` created.
@@ -33,7 +34,7 @@ class PriorSite(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
-class KLRegularizer(keras.regularizers.Regularizer):
+class KLRegularizer(_validation.Shown, keras.regularizers.Regularizer):
     """KL divergence of a Gaussian weight posterior from its prior.
 
     A KL regularizer describes a prior and owns no variables: what its prior

@@ -1,0 +1,54 @@
+"""Objects as the calls that make them, for `repr`."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+# Of Keras' objects, what few readers ask for.
+_HIDDEN = ("dtype", "kwargs", "name", "reduction")
+
+
+class Shown:
+    """Mixin whose `repr` is the class with its arguments.
+
+    They are attributes of these names, or what `get_config` has, if there is
+    one.
+    """
+
+    def _shown_arguments(self) -> dict[str, Any]:
+        """Returns the arguments that `repr` shows, by name."""
+        names = inspect.signature(type(self)).parameters
+        config = self.get_config() if hasattr(self, "get_config") else {}
+        return {
+            name: config[name] if name in config else getattr(self, name)
+            for name in names
+            if name not in _HIDDEN
+        }
+
+    def __repr__(self) -> str:
+        return shown_call(type(self).__name__, self._shown_arguments())
+
+
+def shown_call(function: str, arguments: Mapping[str, Any]) -> str:
+    """Returns a call as text, `function(argument=value, ...)`."""
+    shown = (f"{name}={shown_value(one)}" for name, one in arguments.items())
+    return f"{function}({', '.join(shown)})"
+
+
+def shown_value(given: Any) -> str:
+    """Returns a value as text: of arrays, their type and shape."""
+    if isinstance(given, Mapping) and {"class_name", "config"} <= given.keys():
+        config = given["config"]
+        if not isinstance(config, Mapping):  # the name of a function
+            return str(config)
+        return shown_call(given["class_name"], config)
+    if isinstance(given, np.generic):
+        given = given.item()
+    if getattr(given, "shape", ()) and hasattr(given, "dtype"):
+        dtype = getattr(given.dtype, "name", given.dtype)
+        return f"<{dtype} {list(given.shape)}>"
+    if inspect.isroutine(given):
+        return given.__qualname__
+    return repr(given)
