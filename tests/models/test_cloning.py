@@ -260,3 +260,55 @@ def test_the_regularizer_of_a_point_estimate_is_kept():
     (layer,) = network.layers
     assert isinstance(layer.kernel_regularizer, keras.regularizers.L2)
     assert layer.bias_regularizer is None
+
+
+class OfTwoUnits(keras.Model):
+    """A functional model whose constructor is its own."""
+
+    def __init__(self, **options):
+        inputs = keras.Input((3,))
+        hidden = L.Dense(3)(inputs)
+        super().__init__(inputs, L.Dense(2)(hidden), **options)
+
+    def train_step(self, data):
+        raise NotImplementedError
+
+
+class Tripled(OfTwoUnits):
+    def call(self, inputs):
+        return 3.0 * super().call(inputs)
+
+
+class Plain(keras.Model):
+    """A functional model with the constructor of `keras.Model`."""
+
+    train_step = OfTwoUnits.train_step
+
+
+def inside_another(model):
+    inputs = keras.Input((3,))
+    return keras.Model(inputs, L.Dense(2)(model(inputs)))
+
+
+@pytest.mark.parametrize(
+    ("conversion", "around"),
+    [
+        ("bayesian", lambda model: model),
+        ("bayesian", inside_another),
+        ("deterministic", lambda model: model),
+        ("deterministic", inside_another),
+        ("dropout", lambda model: model),  # which copies inner models whole
+    ],
+)
+def test_a_subclass_that_comes_back_as_functional_is_told(conversion, around):
+    model = around(OfTwoUnits(name="mine"))
+    with pytest.warns(UserWarning, match="`train_step`: 'mine', a OfTwoUnits"):
+        CONVERSIONS[conversion](model)
+    with pytest.raises(ValueError, match="'mine', a Tripled.* its own"):
+        CONVERSIONS[conversion](around(Tripled(name="mine")))
+
+
+def test_a_subclass_with_the_usual_constructor_is_kept():
+    inputs = keras.Input((3,))
+    model = Plain(inputs, L.Dense(2)(L.Dense(3)(inputs)))
+    assert type(tfr.models.to_bayesian(model, **NUM)) is Plain

@@ -22,7 +22,9 @@ def clone(model, replace, **options):
 
     `replace` maps a layer to its replacement, or to `None` for a copy with its
     weights. Returns the copy and a dict from layers to their replacements, in
-    order. Warns of layers that cannot be copied, which both models then share.
+    order. Warns of layers that cannot be copied, which both models then share,
+    and of models that lose their class. Raises a `ValueError` if one of these
+    computes its outputs in a `call` of its own.
     """
     themselves = set()
     while True:
@@ -34,8 +36,41 @@ def clone(model, replace, **options):
             and not _try_to_take_over(layer, copies[layer])
         ]
         if not failed:
+            _check_classes(model, converted)
             return converted, copies
         themselves.update(failed)
+
+
+def _check_classes(model, converted):
+    """Notices models that are copied as plain functional or Sequential ones."""
+    kinds = {one.name: type(one) for one in _models(converted)}
+    changed = [
+        one for one in _models(model) if kinds.get(one.name) is not type(one)
+    ]
+    for one in changed:
+        (owner, *_) = (k for k in type(one).__mro__ if "call" in vars(k))
+        if owner.__module__.partition(".")[0] != "keras":
+            raise ValueError(
+                f"The model '{one.name}', a {type(one).__name__}, cannot be "
+                "copied: its `call` is its own, not the graph of its inputs "
+                "and outputs."
+            )
+    if changed:
+        names = (f"'{one.name}', a {type(one).__name__}" for one in changed)
+        _validation.warn(
+            "Copies of these models are plain functional or Sequential ones, "
+            "without methods of their class such as `train_step`: "
+            f"{'; '.join(names)}. A subclass keeps its class if its "
+            "constructor takes `*args` and `**kwargs`, or the arguments of "
+            "keras.Model.",
+        )
+
+
+def _models(model):
+    """Returns a model and the models inside that are not shared layers."""
+    return [
+        one for one in model._flatten_layers() if isinstance(one, keras.Model)
+    ]
 
 
 def _attempt(model, replace, themselves, options):
