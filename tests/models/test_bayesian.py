@@ -8,6 +8,7 @@ import pytest
 
 import tfp_refine as tfr
 from tests.support import conversion
+from tfp_refine.refinement import objective
 
 ESTIMATORS = ("flipout", "local_reparameterization", "reparameterization")
 
@@ -229,6 +230,61 @@ def test_a_predicate_chooses_layers():
     assert random == ["outputs"]
 
 
+@pytest.mark.parametrize(
+    ("layers", "expected"),
+    [
+        ("outputs", ["outputs"]),
+        (["inside", "first"], ["first", "inside"]),
+        ("inner/inside", ["inside"]),
+        (keras.layers.Conv2D, ["first", "shared"]),
+        ([keras.layers.Conv2D, "outputs"], ["first", "shared", "outputs"]),
+    ],
+    ids=str,
+)
+def test_names_and_classes_choose_layers(layers, expected):
+    converted = conversion.convert(convolutional(), layers=layers)
+    assert bayesian_names(converted) == expected
+
+
+def bayesian_names(model):
+    return [
+        layer.name
+        for layer in model._flatten_layers()
+        if getattr(layer, "variational_weights", ())
+    ]
+
+
+def test_frozen_layers_are_copied_unless_they_are_chosen():
+    model = convolutional()
+    frozen = ["first", "inner", "depthwise"]
+    for name in frozen:
+        model.get_layer(name).trainable = False
+    converted = conversion.convert(model)
+    assert bayesian_names(converted) == ["shared", "transposed", "outputs"]
+    conversion.assert_equal_at_means(converted, model, images())
+    for name in frozen:
+        copied = converted.get_layer(name)
+        assert type(copied) is type(model.get_layer(name))
+        assert copied is not model.get_layer(name)
+        assert copied.trainable_weights == []
+    chosen = conversion.convert(model, layers=lambda layer: True)
+    assert "first" in bayesian_names(chosen)
+    # The rest can be refined.
+    tfr.layers.set_num_train_examples(converted, 5)
+    objective.RefinementObjective(
+        converted, images(), np.ones((5, 3)), tfr.losses.GaussianNLL(), False
+    )
+
+
+def test_a_model_that_is_frozen_as_a_whole_says_so():
+    model = keras.Sequential(
+        [keras.Input((2,)), keras.layers.Dense(3, name="first")], name="whole"
+    )
+    model.trainable = False
+    with pytest.raises(ValueError, match="'whole'.* frozen: .*`layers`: first"):
+        conversion.convert(model)
+
+
 def test_what_has_no_variational_twin_is_kept_and_named():
     class Own(keras.layers.Dense):
         pass
@@ -340,7 +396,11 @@ class Subclassed(keras.Model):
     [
         ({"num_train_examples": 0}, "num_train_examples"),
         ({"estimator": "magic"}, "estimator"),
-        ({"layers": "all"}, "`layers` must be a function"),
+        ({"layers": "all"}, "chooses no layer by all.*first, shared,.*inside"),
+        ({"layers": ["first", "last"]}, r"no layer by last\."),
+        ({"layers": keras.layers.LSTM}, "no layer by LSTM"),
+        ({"layers": 3}, "`layers` must be a class.*layers=3"),
+        ({"layers": ["first", dict]}, "`layers` must be a class"),
         ({"layers": lambda layer: False}, "no layer that can get posteriors"),
         ({"initializer": "magic"}, "must be one of"),
         ({"initializer": 3}, "must be one of"),
@@ -361,6 +421,12 @@ def test_bad_arguments(options, message):
 def test_models_that_cannot_be_converted():
     with pytest.raises(ValueError, match="functional or Sequential"):
         conversion.convert(Subclassed())
+    nested = Subclassed(name="outer")
+    nested.encoder = keras.Sequential(
+        [keras.layers.Dense(2, name="first")], name="encoder"
+    )
+    with pytest.raises(ValueError, match="in it, for outer/encoder/first"):
+        conversion.convert(nested)
     with pytest.raises(ValueError, match="functional or Sequential"):
         tfr.models.to_deterministic(Subclassed())
     with pytest.raises(ValueError, match="no layer with posteriors"):

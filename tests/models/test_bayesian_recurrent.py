@@ -180,7 +180,10 @@ def test_frozen_layers_stay_frozen(make, rng):
         [keras.Input((4, 3)), layer, keras.layers.Dense(1)]
     )
     assert len(model.trainable_variables) == 2
-    converted = conversion.convert(model)
+    copied, _ = conversion.convert(model).layers
+    assert type(copied) is type(layer)
+    assert copied.trainable_variables == []
+    converted = conversion.convert(model, layers=lambda layer: True)
     frozen, dense = converted.layers
     assert len(frozen.weights) > 3
     assert frozen.trainable_variables == []

@@ -144,6 +144,61 @@ def test_what_was_adapted_inside_a_layer_is_kept(conversion, wrap, rng):
     assert_equal_at_means(CONVERSIONS[conversion](model), model, x)
 
 
+@pytest.mark.filterwarnings("ignore:Layer 'mine'.* kept itself:UserWarning")
+def test_layers_inside_are_named_with_their_path():
+    inputs = keras.Input((4, 5))
+    hidden = L.TimeDistributed(chain(L.Dense(5, name="dense")), name="each")(
+        inputs
+    )
+    hidden = L.SpectralNormalization(L.Dense(5, name="dense"), name="norm")(
+        hidden
+    )
+    hidden = Composite(
+        Composite(L.Dense(5, name="dense"), name="deep"), name="mine"
+    )(hidden)
+    hidden = L.SeparableConv1D(5, 2, name="separable")(hidden)
+    inner = keras.Sequential(
+        [keras.Input((3, 5)), OfTwo(name="two")], name="inner"
+    )
+    model = keras.Model(inputs, L.Dense(2)(inner(hidden)))
+    model.get_layer("each").layer.name = "chain"
+    with pytest.warns(UserWarning, match="stay without posteriors") as found:
+        tfr.models.to_bayesian(model, **NUM)
+    message = str(found[-1].message)
+    names = message.removesuffix(".").split(": ")[1].split(", ")
+    assert names[:4] == [
+        "each/chain/dense", "norm/dense", "mine/deep/dense", "separable"
+    ]  # fmt: skip
+    assert [name.rpartition("/")[0] for name in names[4:]] == ["inner/two"] * 2
+
+
+@pytest.mark.parametrize("dimension", [3, None])
+def test_a_layer_for_each_step_is_converted_and_back(dimension, rng):
+    shared = L.Dense(3, name="inside", bias_initializer="ones")
+    model = chain(
+        L.TimeDistributed(shared, name="each"),
+        L.Dense(2),
+        shape=(dimension, 5),
+    )
+    converted = tfr.models.to_bayesian(model, **NUM)
+    x = rng.normal(size=(2, 3, 5)).astype("float32")
+    assert_equal_at_means(converted, model, x)
+    inside = converted.get_layer("each").layer
+    assert type(inside) is tfr.layers.DenseFlipout
+    assert inside.name == "inside"
+    converted.compile("sgd", "mse", run_eagerly=True)
+    converted.fit(x, np.ones((2, 3, 2)), verbose=0)
+    assert np.any(np.array(inside.kernel) != np.array(shared.kernel))
+    back = tfr.models.to_deterministic(converted)
+    assert type(back.get_layer("each").layer) is L.Dense
+    assert_equal_at_means(converted, back, x)
+    chosen = tfr.models.to_bayesian(model, layers="each", **NUM)
+    assert [type(layer) for layer in chosen.layers] == [
+        L.TimeDistributed,
+        L.Dense,
+    ]
+
+
 @every_conversion
 def test_preprocessing_beside_weights_is_told(conversion, rng):
     inside = Composite(adapted(L.Normalization(), np.ones((2, 5))), L.Dense(5))

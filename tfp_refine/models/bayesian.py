@@ -67,7 +67,8 @@ def to_bayesian(
     variational layers, with the model's weights as their posteriors' means;
     others are copied as they are. A `keras.layers.RNN` of an `LSTMCell` or a
     `GRUCell` becomes the layer of that cell; the two layers of a
-    `keras.layers.Bidirectional` are converted each. In the scope
+    `keras.layers.Bidirectional`, and the layer of a
+    `keras.layers.TimeDistributed`, are converted each. In the scope
     `layers.mean_weights`, and with `sample=False` of `predict`, the copy
     returns what the model returns.
 
@@ -86,9 +87,12 @@ def to_bayesian(
             its name. "moped" keeps the means, and makes scales a tenth of their
             size; others replace the trained weights. `None`: scales are those
             that `posterior` starts from.
-        layers: Function of a layer that tells whether it gets posteriors; of
-            the `Bidirectional`, not of the layers of its directions. Defaults
-            to `None`: all that can.
+        layers: Layers that get posteriors, frozen ones too: their class, their
+            name (`"encoder/dense"` inside the model `"encoder"`), a list of
+            classes and names, or a function that returns whether a layer does.
+            Of a wrapper (`Bidirectional`, `TimeDistributed`) the wrapper itself
+            is meant, or by its class the layer inside. Defaults to `None`: all
+            that can, but frozen ones, which are copied as they are.
         data: `(x, y)`, or a `tf.data.Dataset`, for initializers that look at
             data.
         seed: Integer that fixes the noise; fresh if `None`.
@@ -98,16 +102,19 @@ def to_bayesian(
 
     Raises:
         ValueError: If an argument is invalid, or the model has no layer that
-            can get posteriors.
+            can get posteriors, or is subclassed: not a functional one, or one
+            with a `call` of its own.
 
     Warns:
         UserWarning: If layers are kept as they are, because there is no
-            variational layer of their kind; it names them. Normalization is
-            kept silently. Also if a layer cannot be copied, because it does
-            not say how it was made (`get_config`) or else: then both models
-            have the layer itself; and if a convolution with the channels first
-            is one for which Keras adds the bias along another axis, so that the
-            two models differ.
+            variational layer of their kind; it names them, and those inside
+            wrappers, custom layers and subclassed models with their path.
+            Normalization is kept silently. Also if a functional subclass comes
+            back as a plain functional model; if a layer cannot be copied,
+            because it does not say how it was made (`get_config`) or else: then
+            both models have the layer itself; and if a convolution with the
+            channels first is one for which Keras adds the bias along another
+            axis, so that the two models differ.
 
     Example:
 
@@ -120,11 +127,8 @@ def to_bayesian(
     """
     _validation.positive_integer("num_train_examples", num_train_examples)
     _validation.one_of("estimator", estimator, tuple(_ESTIMATORS.values()))
-    if layers is not None and not callable(layers):
-        raise ValueError(
-            "`layers` must be a function of a layer, or None. "
-            f"Received: layers={layers!r}"
-        )
+    paths = _paths(model)
+    chosen = _Choice(layers, paths)
     set_posteriors = None
     if initializer is not None:
         set_posteriors = initializers.get(initializer)
@@ -137,7 +141,7 @@ def to_bayesian(
 
     def convert(layer, number, whole):
         kinds = _kinds(layer)
-        if kinds is None or not (layers is None or layers(whole)):
+        if kinds is None or not chosen.has(layer, whole):
             return None
         kind = kinds.get(estimator, next(iter(kinds.values())))
         config = layer.get_config()
@@ -155,18 +159,27 @@ def to_bayesian(
 
     converted, copies = _copy(model, convert)
     changed = [(old, new) for old, new in copies if type(new) is not type(old)]
+    chosen.check_all_found()
     if not changed:
+        hint = ""
+        if chosen.frozen:
+            hint = (
+                " These are frozen: make them trainable, or choose them with "
+                f"`layers`: {', '.join(chosen.frozen)}."
+            )
         raise ValueError(
             f"The model '{model.name}' has no layer that can get posteriors"
             f"{'' if layers is None else ' and that `layers` chooses'}; those "
-            f"are {', '.join(kind.__name__ for kind in _CLASSES)}."
+            f"are {', '.join(kind.__name__ for kind in _CLASSES)}.{hint}"
         )
     kept = [
-        old.name
+        path
         for old, new in copies
         if type(new) is type(old)
         and _kinds(old) is None
         and _is_worth_a_warning(old)
+        and not (layers is None and _is_frozen(old))
+        for path in _inside(old, paths.get(old, old.name))
     ]
     if kept:
         _validation.warn(
@@ -243,6 +256,110 @@ def to_deterministic(
     return converted
 
 
+class _Choice:
+    """The layers that get posteriors, of those that can.
+
+    Attributes:
+        frozen: Paths of layers that are left out because they are frozen.
+    """
+
+    def __init__(self, layers, paths):
+        self._paths = paths
+        self._entries = layers
+        if isinstance(layers, str | type):
+            self._entries = [layers]
+        if not (
+            layers is None
+            or callable(layers)
+            or isinstance(self._entries, list | tuple)
+            and all(map(_is_entry, self._entries))
+        ):
+            raise ValueError(
+                "`layers` must be a class of layers, a name, a list of these, "
+                f"a function of a layer, or None. Received: layers={layers!r}"
+            )
+        self._candidates, self._found = [], []
+        self.frozen = []
+
+    def has(self, layer, whole):
+        """Returns whether a layer, a part of `whole`, gets posteriors."""
+        path = self._paths.get(whole, whole.name)
+        self._candidates.append(path)
+        if self._entries is None:
+            is_frozen = _is_frozen(layer)
+            self.frozen += [path] if is_frozen else []
+            return not is_frozen
+        if callable(self._entries):
+            return self._entries(whole)
+        found = [
+            entry
+            for entry in self._entries
+            if (
+                entry in (path, whole.name)
+                if isinstance(entry, str)
+                else isinstance(layer, entry) or isinstance(whole, entry)
+            )
+        ]
+        self._found += found
+        return bool(found)
+
+    def check_all_found(self):
+        """Raises a `ValueError` if an entry chooses no layer."""
+        if self._entries is None or callable(self._entries):
+            return
+        missing = [
+            getattr(entry, "__name__", entry)
+            for entry in self._entries
+            if entry not in self._found
+        ]
+        if missing:
+            raise ValueError(
+                f"`layers` chooses no layer by {', '.join(missing)}. Those "
+                "that can get posteriors are "
+                f"{', '.join(dict.fromkeys(self._candidates)) or 'none'}."
+            )
+
+
+def _is_entry(entry):
+    """Tells whether it is a name, or a class of layers."""
+    return isinstance(entry, str) or (
+        isinstance(entry, type) and issubclass(entry, keras.layers.Layer)
+    )
+
+
+def _is_frozen(layer):
+    return bool(layer.weights) and not layer.trainable_weights
+
+
+def _paths(model, prefix=""):
+    """Returns the paths of a model's layers, `"inner/name"`, by layer."""
+    paths = {}
+    for layer in getattr(model, "layers", ()):
+        paths[layer] = path = f"{prefix}{layer.name}"
+        for part in _parts(layer).values():
+            paths[part] = f"{path}/{part.name}"
+        if isinstance(layer, keras.Sequential) or _is_functional(layer):
+            paths |= _paths(layer, f"{path}/")
+    return paths
+
+
+def _inside(layer, path):
+    """Names the layers inside one that would get posteriors, or itself."""
+    found = []
+    for part in layer._flatten_layers(include_self=False, recursive=False):
+        inside = f"{path}/{part.name}"
+        if _kinds(part) is not None:
+            found.append(inside)
+        else:
+            deeper = _inside(part, inside)
+            found += [] if deeper == [inside] else deeper
+    return found or [path]
+
+
+def _is_functional(model):
+    return isinstance(model, keras.Model) and hasattr(model, "inputs")
+
+
 def _kinds(layer):
     """Returns what each estimator makes of a layer, or `None`."""
     if _has_more_weights(layer):
@@ -300,34 +417,40 @@ def _make(kind, config):
 def _copy(model, convert):
     """Copies a functional or Sequential model.
 
-    `convert` maps a layer, its number and the `Bidirectional` that it belongs
-    to (or itself) to its replacement, or to `None` for a copy. Returns the
-    copy, where copied layers have their weights, and pairs of a layer and its
-    copy, without nested models.
+    `convert` maps a layer, its number and the wrapper that it belongs to (or
+    itself) to its replacement, or to `None` for a copy. Returns the copy, where
+    copied layers have their weights, and pairs of a layer and its copy, without
+    nested models.
     """
     if isinstance(model, keras.Sequential):
         functional.data.check_built(model)
-    if not isinstance(model, keras.Model) or not (
-        isinstance(model, keras.Sequential) or hasattr(model, "inputs")
-    ):
+    if not isinstance(model, keras.Sequential) and not _is_functional(model):
+        hint = ""
+        if isinstance(model, keras.Model):
+            inside = _inside(model, model.name)
+            if inside != [model.name]:
+                hint = (
+                    ", a subclass with a `call` of its own: use layers of "
+                    f"`tfp_refine.layers` in it, for {', '.join(inside)}"
+                )
         raise ValueError(
             "`model` must be a functional or Sequential keras.Model. "
-            f"Received: {type(model).__name__}"
+            f"Received: {type(model).__name__}{hint}"
         )
     numbers = itertools.count()
 
     def replace(layer):
-        if type(layer) is keras.layers.Bidirectional:
-            return replace_directions(layer)
+        if _parts(layer):
+            return replace_parts(layer)
         return convert(layer, next(numbers), layer)
 
-    def replace_directions(layer):
+    def replace_parts(layer):
         config, made = layer.get_config(), {}
-        for name, part in _directions(layer).items():
+        for name, part in _parts(layer).items():
             made[name] = convert(part, next(numbers), layer)
         if not any(made.values()):
             return None
-        return keras.layers.Bidirectional.from_config(
+        return type(layer).from_config(
             config
             | {
                 name: keras.saving.serialize_keras_object(new)
@@ -339,9 +462,9 @@ def _copy(model, convert):
     converted, found = cloning.clone(model, replace, recursive=True)
     copies = []
     for old, new in found.items():
-        if type(old) is keras.layers.Bidirectional and new is not old:
-            parts = _directions(new)
-            for name, part in _directions(old).items():
+        if _parts(old) and new is not old:
+            parts = _parts(new)
+            for name, part in _parts(old).items():
                 copies.append((part, parts[name]))
                 if type(part) is type(parts[name]):
                     cloning.take_over(part, parts[name])
@@ -363,12 +486,16 @@ def _copy(model, convert):
     return converted, copies
 
 
-def _directions(layer):
-    """Returns the layers of a `Bidirectional`, by the names it has for them."""
-    return {
-        "layer": layer.forward_layer,
-        "backward_layer": layer.backward_layer,
-    }
+def _parts(layer):
+    """Returns the layers of a wrapper, by the names it has for them."""
+    if type(layer) is keras.layers.Bidirectional:
+        return {
+            "layer": layer.forward_layer,
+            "backward_layer": layer.backward_layer,
+        }
+    if type(layer) is keras.layers.TimeDistributed:
+        return {"layer": layer.layer}
+    return {}
 
 
 def _is_biased_elsewhere(layer):
