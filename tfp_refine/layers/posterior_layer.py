@@ -145,6 +145,30 @@ class PosteriorLayer(kl_weight.WeighsKL, random_layer.RandomLayer):
         """These and the `PointWeight`s; empty before `build`."""
         return list(self._weight_tensors.values())
 
+    # What Keras offers for deterministic kernels.
+
+    def quantize(
+        self, mode: Any = None, type_check: bool = True, config: Any = None
+    ) -> None:
+        """Raises a `NotImplementedError`: weights are distributions."""
+        del mode, type_check, config
+        raise NotImplementedError(
+            f"Layer '{self.name}', a {type(self).__name__}, cannot be "
+            "quantized, as its weights are distributions. Quantize a "
+            "deterministic copy: "
+            "`tfp_refine.models.to_deterministic(model).quantize(...)`."
+        )
+
+    def enable_lora(self, rank: int, **options: Any) -> None:
+        """Raises a `NotImplementedError`: posteriors have no adapters."""
+        del rank, options
+        raise NotImplementedError(
+            f"Layer '{self.name}', a {type(self).__name__}, has a posterior of "
+            "its whole kernel, and no low-rank adapters (LoRA). Choose other "
+            "layers with `layers` of `tfp_refine.models.to_bayesian`; those "
+            "with adapters are copied as they are."
+        )
+
     # KL divergence.
 
     def attach_kl(self) -> None:

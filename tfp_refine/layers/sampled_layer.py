@@ -68,6 +68,8 @@ class SampledLayer(posterior_layer.PosteriorLayer):
             dtype=self.dtype_policy,
             trainable=trainable,
         )
+        # `Model.quantize` would go on to the twin.
+        self.layer.quantize = self.quantize
         self.supports_masking = self.layer.supports_masking
         self.input_spec = self.layer.input_spec
         if getattr(self.layer, "go_backwards", False):
