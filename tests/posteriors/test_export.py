@@ -272,3 +272,54 @@ def test_whole_numbers_are_served_as_such(tmp_path):
     assert [spec.dtype for spec in inputs.values()] == [tf.int64]
     words = tf.zeros([1, 6], tf.int64)
     assert len(served.serve(words)) == 100  # by default
+
+
+_STEPS = {"unroll": True}  # TFLite takes no loop for any number of examples
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
+@pytest.mark.parametrize(
+    ("shape", "layers"),
+    [
+        ((3,), [lambda o: tfr.layers.DenseLocalReparameterization(2, **o)]),
+        (
+            (8, 8, 2),
+            [
+                lambda o: tfr.layers.Conv2DFlipout(4, 3, **o),
+                lambda o: keras.layers.BatchNormalization(),
+                lambda o: keras.layers.Flatten(),
+                lambda o: tfr.layers.DenseFlipout(2, **o),
+            ],
+        ),
+        (
+            (5, 2),
+            [lambda o: tfr.layers.GRUReparameterization(2, **_STEPS, **o)],
+        ),
+    ],
+    ids=["dense", "convolution", "recurrent"],
+)
+def test_the_means_run_on_tflite(tmp_path, rng, shape, layers):
+    options = {"num_train_examples": 10}
+    model = keras.Sequential(
+        [keras.Input(shape), *(make(options) for make in layers)]
+    )
+    network = tfr.models.to_deterministic(model)
+    network.export(tmp_path / "network", verbose=False)
+    converter = tf.lite.TFLiteConverter.from_saved_model(
+        str(tmp_path / "network")
+    )
+    interpreter = tf.lite.Interpreter(model_content=converter.convert())
+    x = rng.normal(size=(4, *shape)).astype(np.float32)
+    (inputs,) = interpreter.get_input_details()
+    assert inputs["shape_signature"][0] == -1
+    interpreter.resize_tensor_input(inputs["index"], x.shape)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(inputs["index"], x)
+    interpreter.invoke()
+    (outputs,) = interpreter.get_output_details()
+    with tfr.layers.mean_weights():
+        expected = model(x)
+    np.testing.assert_allclose(
+        interpreter.get_tensor(outputs["index"]), expected, atol=1e-5
+    )
