@@ -83,16 +83,14 @@ def test_whole_numbers_are_targets_too(rng):
 def test_targets_of_another_shape_than_the_means_are_rejected(
     true_shape, pred_shape
 ):
-    received = re.escape(
-        f"y_true.shape={true_shape}, means of shape {pred_shape}"
-    )
+    received = re.escape(f"{pred_shape}. Received: y_true.shape={true_shape}")
     with pytest.raises(ValueError, match=f"The targets must .*{received}"):
         make()(np.zeros(true_shape), np.zeros(pred_shape))
 
 
 def test_means_without_an_axis_of_targets_are_rejected():
     # The sum over the last axis would be one over the batch.
-    with pytest.raises(ValueError, match=r"row of means.*shape \(7,\)"):
+    with pytest.raises(ValueError, match=r"row of values.*shape \(7,\)"):
         make()(np.zeros(7), np.zeros(7))
 
 

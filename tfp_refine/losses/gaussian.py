@@ -6,8 +6,10 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from tensorflow_probability import distributions as tfd
 
 from tfp_refine import _validation
+from tfp_refine.losses import likelihood
 from tfp_refine.math import gaussian
 from tfp_refine.math import softplus
 
@@ -15,7 +17,7 @@ _MIN_VARIANCE = 1e-6
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
-class GaussianLoss(_validation.Shown, keras.losses.Loss):
+class GaussianLoss(likelihood.LikelihoodLoss):
     """Base of losses that read a Gaussian from the outputs of a model."""
 
     def loc_and_scale(self, outputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -24,29 +26,16 @@ class GaussianLoss(_validation.Shown, keras.losses.Loss):
             f"{type(self).__name__} must implement `loc_and_scale`"
         )
 
-    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-        loc, scale = self.loc_and_scale(y_pred)
-        if len(loc.shape) < 2:  # the sum below would be one over the batch
-            raise ValueError(
-                "The model must output a row of means for each example, "
-                "[batch_size, ..., D]. Received: means of shape "
-                f"{tuple(loc.shape)}"
-            )
-        y_true = keras.ops.cast(y_true, loc.dtype)
-        if len(y_true.shape) == len(loc.shape) - 1 and loc.shape[-1] == 1:
-            y_true = keras.ops.expand_dims(y_true, -1)
-        if len(y_true.shape) != len(loc.shape) or any(
-            a is not None and b is not None and a != b
-            for a, b in zip(y_true.shape, loc.shape, strict=True)
-        ):
-            raise ValueError(
-                "The targets must have the shape of the predicted means. "
-                f"Received: y_true.shape={tuple(y_true.shape)}, means of shape "
-                f"{tuple(loc.shape)}"
-            )
-        log_prob = gaussian.log_prob(y_true, gaussian.Gaussian(loc, scale))
-        # [B]: a mean over positions would weigh the likelihood down.
-        return -keras.ops.sum(log_prob, axis=tuple(range(1, len(loc.shape))))
+    def predictive(self, outputs: tf.Tensor) -> tfd.Distribution:
+        return tfd.Normal(*self.loc_and_scale(outputs))
+
+    def _log_prob(
+        self, targets: tf.Tensor, distribution: tfd.Distribution
+    ) -> tf.Tensor:
+        # Exact for small scales too, where `tfd.Normal` cancels.
+        return gaussian.log_prob(
+            targets, gaussian.Gaussian(distribution.loc, distribution.scale)
+        )
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
@@ -132,14 +121,9 @@ class HeteroscedasticGaussianNLL(GaussianLoss):
         self.noise = _validation.one_of("noise", noise, sorted(_SCALES))
 
     def loc_and_scale(self, outputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        outputs = keras.ops.convert_to_tensor(outputs)
-        if len(outputs.shape) == 0 or outputs.shape[-1] % 2:
-            raise ValueError(
-                "The model must output a mean and a raw noise value for each "
-                "target, so an even number of values on the last axis. "
-                f"Received: y_pred.shape={tuple(outputs.shape)}"
-            )
-        loc, raw = keras.ops.split(outputs, 2, axis=-1)
+        loc, raw = likelihood.heads(
+            self, outputs, ["a mean", "a raw noise value"]
+        )
         return loc, _SCALES[self.noise](raw)
 
     def raw_noise(self, scale: float) -> float:
