@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from tests.support import linear_gaussian
 from tfp_refine import layers
-from tfp_refine import losses
 from tfp_refine import refinement
 
 
@@ -144,14 +143,13 @@ def test_a_loss_that_fit_averages_over_positions_is_refused(problem):
         linear_gaussian.refine(model, x, x)
 
 
-def test_masked_outputs_are_refused(problem):
+def test_masked_outputs_of_a_keras_loss_are_refused(problem):
     inputs = keras.Input((3, 2))
     masked = keras.layers.Masking()(inputs)
     model = keras.Model(inputs, layers.DenseFlipout(2)(masked))
-    loss = losses.GaussianNLL()
     x = np.zeros((4, 3, 2))
     with pytest.raises(ValueError, match="masked"):
-        linear_gaussian.refine(model, x, x, loss=loss)
+        linear_gaussian.refine(model, x, x, loss="mse")
 
 
 @pytest.mark.parametrize("function", [linear_gaussian.refine, refinement.elbo])

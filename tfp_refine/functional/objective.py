@@ -6,7 +6,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine import losses
 from tfp_refine.functional import data
+from tfp_refine.losses import likelihood
+from tfp_refine.math import ordinal
 
 
 def resolve(model, loss=None):
@@ -34,10 +37,13 @@ def negative_log_likelihood(loss, y_true, y_pred):
     """Computes `-log p(y | x, w)` for each example, nats, `[B]`.
 
     The loss' reduction is not used. A callable may return a scalar, the mean
-    over the batch, or keep further axes.
+    over the batch, or keep further axes. Only `losses.LikelihoodLoss` regards
+    the mask of the outputs.
     """
     # As Keras does before it calls a loss: half precision is widened, and
     # targets `[B]` beside outputs `[B, 1]` are not broadcast to `[B, B]`.
+    if isinstance(loss, losses.LikelihoodLoss):
+        return loss.call(y_true, y_pred)
     is_loss = isinstance(loss, keras.losses.Loss)
     dtype = loss.dtype if is_loss else keras.config.floatx()
     y_true, y_pred = keras.tree.map_structure(
@@ -52,30 +58,94 @@ def negative_log_likelihood(loss, y_true, y_pred):
     return nll
 
 
-def check_labels(loss, y_true, y_pred):
-    """Raises a `ValueError` if class numbers are no classes of the outputs.
+def check_targets(loss, y_true, y_pred):
+    """Raises a `ValueError` if targets are impossible for the outputs.
 
     TensorFlow itself stops on a CPU, with a message about an internal
-    operation, and computes NaN elsewhere.
+    operation, and computes NaN elsewhere. `y_pred` are the outputs of some
+    examples.
     """
+    if isinstance(loss, losses.LikelihoodLoss):
+        if likelihood.mask_of(y_pred) is None:  # else of these examples only
+            loss.check_targets(y_true, y_pred)
+        return
     if not (
         isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
         or loss is keras.losses.sparse_categorical_crossentropy
     ):
         return
+    y_true = np.asarray(y_true)
     ignored = getattr(loss, "ignore_class", None)
     if ignored is not None:
-        y_true = np.asarray(y_true)
         y_true = y_true[y_true != ignored]
         if not y_true.size:
             return
     num_classes = y_pred.shape[-1]
-    low, high = float(keras.ops.min(y_true)), float(keras.ops.max(y_true))
+    low, high = float(np.min(y_true)), float(np.max(y_true))
     if low < 0 or high >= num_classes:
         raise ValueError(
             f"Class numbers must be in [0, {num_classes}), as the model has "
             f"{num_classes} outputs. Received: values from {low:g} to {high:g}"
         )
+    fractions = y_true[y_true != np.floor(y_true)]
+    if fractions.size:
+        raise ValueError(
+            "Class numbers must be whole numbers. Received: "
+            f"{fractions.size} fractions, such as {float(fractions[0]):g}"
+        )
+
+
+def check_sum(loss, y_pred):
+    """Raises a `ValueError` if a loss of Keras is a mean over outputs.
+
+    Their likelihood, of independent targets, is a product: the mean would
+    weigh the data down by the number of targets. `y_pred` are the outputs of
+    some examples.
+    """
+    shape = getattr(y_pred, "shape", ())
+    if len(shape) < 2 or shape[-1] == 1:
+        return
+    for (loss_class, function), instead in _MEANS.items():
+        if isinstance(loss, loss_class) or loss is function:
+            raise ValueError(
+                f"Keras' {loss_class.__name__} is a mean over the "
+                f"{shape[-1]} outputs, where the log likelihood of an example "
+                f"is a sum: it would be {shape[-1]} times too small. Compile "
+                f"the model with {instead}, or pass it as `loss`, and train "
+                f"with it. Received: loss={loss!r}"
+            )
+
+
+_MEANS = {
+    (
+        keras.losses.BinaryCrossentropy,
+        keras.losses.binary_crossentropy,
+    ): "`tfr.losses.BernoulliNLL()`, which reads logits",
+    (
+        keras.losses.BinaryFocalCrossentropy,
+        keras.losses.binary_focal_crossentropy,
+    ): "`tfr.losses.BernoulliNLL()`, which reads logits",
+    (
+        keras.losses.MeanSquaredError,
+        keras.losses.mean_squared_error,
+    ): "`tfr.losses.GaussianNLL(scale)`, scale=0.5**0.5 for the squared error",
+    (
+        keras.losses.Poisson,
+        keras.losses.poisson,
+    ): "`tfr.losses.PoissonNLL()`, which reads logarithms of rates",
+    **{
+        pair: "a loss that is the sum, such as `tfr.losses.StudentTNLL()`"
+        for pair in (
+            (keras.losses.MeanAbsoluteError, keras.losses.mean_absolute_error),
+            (
+                keras.losses.MeanSquaredLogarithmicError,
+                keras.losses.mean_squared_logarithmic_error,
+            ),
+            (keras.losses.Huber, keras.losses.huber),
+            (keras.losses.LogCosh, keras.losses.log_cosh),
+        )
+    },
+}
 
 
 def _of_rank(y_true, y_pred):
@@ -88,13 +158,18 @@ def _of_rank(y_true, y_pred):
     return y_true
 
 
+# Examples that a model is called on at a time, to check targets.
+_BLOCK = 1024
+
+
 class Link(NamedTuple):
     """Relation of a classifier's outputs to class probabilities.
 
     Attributes:
         function: `"softmax"`: classes exclude each other, `C` along the last
             axis. `"sigmoid"`: of one output the second of two classes; of
-            several, labels that do not exclude each other.
+            several, labels that do not exclude each other. `"ordinal"`:
+            ordered classes, from `C - 1` outputs (`losses.OrdinalNLL`).
         from_logits: Whether outputs are logits; else they are probabilities.
     """
 
@@ -104,8 +179,11 @@ class Link(NamedTuple):
     def probabilities(self, outputs):
         """Computes class probabilities, `[..., C]`, of outputs `[..., C]`.
 
-        They are `[..., 2]` for a sigmoid of one output.
+        They are `[..., 2]` for a sigmoid of one output, and `[..., C]` for
+        `C - 1` outputs of ordered classes.
         """
+        if self.function == "ordinal":
+            return tf.exp(ordinal.log_probs(outputs))
         if self.function == "softmax":
             return tf.nn.softmax(outputs) if self.from_logits else outputs
         probs = tf.sigmoid(outputs) if self.from_logits else outputs
@@ -142,8 +220,10 @@ def find_link(model, loss=None):
 
 
 _LINKS = {
+    "ordinal": ((losses.OrdinalNLL,), ()),
     "softmax": (
         (
+            losses.CategoricalNLL,
             keras.losses.SparseCategoricalCrossentropy,
             keras.losses.CategoricalCrossentropy,
             keras.losses.CategoricalFocalCrossentropy,
@@ -155,6 +235,7 @@ _LINKS = {
     ),
     "sigmoid": (
         (
+            losses.BernoulliNLL,
             keras.losses.BinaryCrossentropy,
             keras.losses.BinaryFocalCrossentropy,
         ),
@@ -218,7 +299,7 @@ class Objective:
         x, y = data.take(self.data, slice(0, 2))
         try:
             outputs = self.view.call(x, self.params, self.fixed, 0)
-            check_labels(self.loss, self.data[1], outputs)
+            check_targets(self.loss, self.data[1], outputs)
             nll = negative_log_likelihood(self.loss, y, outputs)
         except Exception as error:
             shapes = keras.tree.map_structure(
@@ -229,24 +310,44 @@ class Objective:
                 f"Received: x of shape {shapes[0]}, y of shape {shapes[1]}, "
                 f"loss={self.loss!r} ({error})"
             ) from error
-        if not per_example:
-            return nll.numpy()
-        if any(
-            getattr(output, "_keras_mask", None) is not None
+        is_masked = any(
+            likelihood.mask_of(output) is not None
             for output in keras.tree.flatten(outputs)
-        ):
+        )
+        if is_masked and not isinstance(self.loss, losses.LikelihoodLoss):
             raise ValueError(
                 f"The outputs of the model '{self.view.model.name}' are "
-                "masked, and the likelihood cannot be weighted by masks here."
+                "masked, which only the losses of `tfr.losses` regard here: "
+                "for classes, `tfr.losses.CategoricalNLL()`. Received: "
+                f"loss={self.loss!r}"
             )
+        if is_masked:
+            self._check_unmasked()
+        if not per_example:
+            return nll.numpy()
         count = data.num_examples(x)
         if nll.shape.rank != 0 and tuple(nll.shape) != (count,):
             raise ValueError(
                 "The loss must return one value for each example, `[B]`: over "
                 "further axes `fit` takes the mean, and the bound needs the "
-                f"sum. Received: shape {tuple(nll.shape)} for {count} examples"
+                "sum, as the losses of `tfr.losses` are; for classes, "
+                "`tfr.losses.CategoricalNLL()`. Received: shape "
+                f"{tuple(nll.shape)} for {count} examples"
             )
+        check_sum(self.loss, outputs)
         return nll.numpy()
+
+    def _check_unmasked(self):
+        """Checks all targets that count, by the mask of each block."""
+        x, y = self.data
+        for begin in range(0, self.num_examples, _BLOCK):
+            rows = slice(begin, begin + _BLOCK)
+            outputs = self.view.call(
+                data.take(x, rows), self.params, self.fixed, 0
+            )
+            self.loss.check_targets(
+                data.take(y, rows), outputs, likelihood.mask_of(outputs)
+            )
 
 
 def check_finite(model, **values):

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfp_refine import _validation
 from tfp_refine import functional
+from tfp_refine import losses
 
 
 def fast_gradient_sign(
@@ -75,7 +76,7 @@ def fast_gradient_sign(
     vector, fixed = view.params(), view.fixed()
     # Not `model(x)`, which would move the model's own random state.
     outputs = view.call(x[:1], vector, fixed, seed)
-    functional.objective.check_labels(loss, y, outputs)
+    functional.objective.check_targets(loss, y, outputs)
     keys = functional.seeds.keys(seed, num_samples)
 
     def gradient_sign(x, y, fixed, keys, block):
@@ -133,9 +134,10 @@ def _objective(loss, y, outputs):
     factor, float32, both `[B]`.
     """
     takes_logits = isinstance(
-        loss, keras.losses.SparseCategoricalCrossentropy
+        loss, keras.losses.SparseCategoricalCrossentropy | losses.CategoricalNLL
     ) and getattr(loss, "from_logits", False)
-    if not takes_logits or len(outputs.shape) != 2:
+    is_one_hot = y.shape[1:] == outputs.shape[1:]
+    if not takes_logits or len(outputs.shape) != 2 or is_one_hot:
         nll = functional.objective.negative_log_likelihood(loss, y, outputs)
         return nll, tf.zeros([tf.shape(outputs)[0]])
     logits = tf.cast(outputs, tf.float32)
