@@ -77,3 +77,23 @@ def test_options_are_kept():
 def test_bad_losses(loss):
     with pytest.raises((ValueError, TypeError)):
         metrics.MeanLoss(loss)
+
+
+def test_masked_positions_do_not_count(rng):
+    tokens = keras.Input([5], dtype="int32")
+    x = keras.layers.Embedding(9, 3, mask_zero=True)(tokens)
+    model = keras.Model(tokens, keras.layers.Dense(4)(x))
+    x = rng.integers(1, 9, size=(6, 5))
+    x[:, 3:], x[2] = 0, 0
+    y = np.where(x, rng.integers(4, size=(6, 5)), -1)
+    loss = losses.CategoricalNLL()
+    nll = metrics.MeanLoss(loss)
+    model.compile("sgd", loss, metrics=[nll])
+    logs = model.evaluate(x, y, batch_size=6, verbose=0, return_dict=True)
+    np.testing.assert_allclose(logs["nll"], logs["loss"], rtol=1e-6)
+    # As Keras has it, for a loss that keeps positions: the mean over them.
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("sgd", loss, metrics=[metrics.MeanLoss(loss)])
+    y = np.maximum(y, 0)
+    logs = model.evaluate(x, y, batch_size=6, verbose=0, return_dict=True)
+    np.testing.assert_allclose(logs["nll"], logs["loss"], rtol=1e-6)

@@ -194,7 +194,8 @@ class ExpectedCalibrationError(_OfClasses):
 class MeanLoss(_validation.Shown, keras.metrics.MeanMetricWrapper):
     """Mean of a loss over all examples: that of the data alone.
 
-    The loss that Keras reports as `"loss"` has the KL divergence in it.
+    The loss that Keras reports as `"loss"` has the KL divergence in it. Masks
+    of the outputs are regarded as by the loss.
 
     Args:
         loss: Keras loss, or its name, or a function of targets and outputs
@@ -226,6 +227,19 @@ class MeanLoss(_validation.Shown, keras.metrics.MeanMetricWrapper):
         super().__init__(
             self.loss.call if is_loss else self.loss, name=name, dtype=dtype
         )
+
+    def update_state(
+        self,
+        y_true: tf.Tensor,
+        y_pred: tf.Tensor,
+        sample_weight: tf.Tensor | None = None,
+    ) -> None:
+        mask = getattr(y_pred, "_keras_mask", None)
+        values = self._fn(y_true, y_pred)
+        if mask is None or len(values.shape) >= len(mask.shape):
+            super().update_state(y_true, y_pred, sample_weight)
+        else:  # sums over positions: the loss has used the mask
+            keras.metrics.Mean.update_state(self, values, sample_weight)
 
     def get_config(self) -> dict[str, Any]:
         return {
