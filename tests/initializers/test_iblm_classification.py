@@ -5,6 +5,7 @@ import pytest
 from tests.support import bayesian_linear
 from tfp_refine import initializers
 from tfp_refine import layers
+from tfp_refine import losses
 from tfp_refine import models
 from tfp_refine.initializers import iblm
 from tfp_refine.initializers import targets
@@ -210,3 +211,45 @@ def test_stripes_are_told_apart_by_a_convolutional_network(rng):
     initializers.IBLM(seed=0, verbose=False)(model, x, labels)
     assert np.all(np.isfinite(model(x)))
     assert accuracy(model, x, labels) > 0.7
+
+
+@pytest.mark.parametrize(
+    ("num_outputs", "ours", "keras_loss"),
+    [
+        (
+            3,
+            losses.BernoulliNLL(),
+            keras.losses.BinaryCrossentropy(from_logits=True),
+        ),
+        (
+            1,
+            losses.BernoulliNLL(),
+            keras.losses.BinaryCrossentropy(from_logits=True),
+        ),
+        (
+            3,
+            losses.CategoricalNLL(),
+            keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        ),
+    ],
+)
+def test_losses_of_classes_say_so(data, num_outputs, ours, keras_loss):
+    x, labels = data
+    y = np.asarray(labels % max(2, num_outputs), "float32")  # no integers
+    if num_outputs == 3 and isinstance(ours, losses.BernoulliNLL):
+        y = np.stack([labels % 2, labels > 1, labels < 2], axis=-1)
+    found = []
+    for loss in (ours, keras_loss):
+        model = bayesian_linear.dense_model(4, num_outputs)
+        model.compile("sgd", loss)
+        found.append(initialize(model, x, y))
+    assert_close(*found)
+
+
+def test_other_likelihoods_are_refused_unless_the_task_is_given(data):
+    x, labels = data
+    model = bayesian_linear.dense_model(4, 1)
+    model.compile("sgd", losses.PoissonNLL())
+    with pytest.raises(ValueError, match=r"loss=.*PoissonNLL.*`task="):
+        initialize(model, x, labels)
+    initialize(model, x, np.log1p(labels), task="regression")

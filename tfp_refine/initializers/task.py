@@ -29,7 +29,10 @@ def layer_targets(
     if task is None:
         task = _task_of_loss(loss) or _task_of_targets(model, y, num_outputs)
     if task == "classification":
-        if "binarycrossentropy" in _name(loss) and num_outputs > 1:
+        is_binary = isinstance(loss, losses.BernoulliNLL) or (
+            "binarycrossentropy" in _name(loss)
+        )
+        if is_binary and num_outputs > 1:
             y = labels.yes_or_no(y, num_outputs)
             return targets.of_yes_or_no(y, concentration, center)
         return targets.of_classes(y, num_outputs, concentration, center)
@@ -76,10 +79,19 @@ def _name(loss):
 
 def _task_of_loss(loss):
     name = _name(loss)
-    if "crossentropy" in name or "hinge" in name:
+    is_of_classes = isinstance(
+        loss, losses.BernoulliNLL | losses.CategoricalNLL
+    )
+    if is_of_classes or "crossentropy" in name or "hinge" in name:
         return "classification"
     if isinstance(loss, losses.GaussianLoss) or "squared" in name:
         return "regression"
+    if isinstance(loss, losses.LikelihoodLoss):
+        raise ValueError(
+            "The targets of layers are those of classes or of Gaussian values. "
+            f"Received: loss={loss!r}. With targets on the scale of the "
+            'outputs as `y`, pass `task="regression"`.'
+        )
     return None
 
 
