@@ -122,8 +122,9 @@ def _recurrent():
 def _parts(model):
     """Returns the divergence that is logged, and that in the loss."""
     tfr.layers.set_num_train_examples(model, 10)
+    loss = tfr.losses.GaussianNLL()
     model.compile(
-        keras.optimizers.SGD(0.0), "mse", metrics=[tfr.metrics.MeanLoss("mse")]
+        keras.optimizers.SGD(0.0), loss, metrics=[tfr.metrics.MeanLoss(loss)]
     )
     x = np.ones((10, *model.input_shape[1:]), np.float32)
     history = model.fit(
@@ -174,3 +175,18 @@ def test_layers_must_agree_on_the_number_of_examples(problem):
             np.ones((4, 2)), np.ones((4, 1)), verbose=0,
             callbacks=[tfr.callbacks.ELBOLogger()],
         )  # fmt: skip
+
+
+def test_the_mean_over_outputs_is_no_log_likelihood():
+    model = keras.Sequential(
+        [keras.Input((2,)), tfr.layers.DenseFlipout(3, num_train_examples=4)]
+    )
+    loss = "binary_crossentropy"
+    model.compile("sgd", loss, metrics=[tfr.metrics.MeanLoss(loss)])
+    data = np.ones((4, 2)), np.ones((4, 3))
+    with pytest.raises(ValueError, match=r"mean over the 3.*BernoulliNLL\(\)"):
+        model.fit(*data, verbose=0, callbacks=[tfr.callbacks.ELBOLogger()])
+    # Another metric may have the sum.
+    nll = tfr.metrics.MeanLoss(tfr.losses.BernoulliNLL())
+    model.compile("sgd", loss, metrics=[nll])
+    model.fit(*data, verbose=0, callbacks=[tfr.callbacks.ELBOLogger()])

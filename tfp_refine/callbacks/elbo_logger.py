@@ -5,7 +5,9 @@ from typing import Any
 import keras
 
 from tfp_refine import _validation
+from tfp_refine import functional
 from tfp_refine import layers
+from tfp_refine import metrics
 
 
 class ELBOLogger(_validation.Shown, keras.callbacks.Callback):
@@ -24,8 +26,8 @@ class ELBOLogger(_validation.Shown, keras.callbacks.Callback):
 
     Raises:
         ValueError: In training, if the logs have no such metric, or the model
-            has no variational layers, or they do not know the number of
-            training examples.
+            has no variational layers, they do not know the number of training
+            examples, or the metric is the mean of a Keras loss over outputs.
 
     Example:
 
@@ -52,6 +54,7 @@ class ELBOLogger(_validation.Shown, keras.callbacks.Callback):
                 "pass the name of a metric that is one. "
                 f"Received: logs of {sorted(logs)}"
             )
+        self._check_sum()
         count = _num_train_examples(self.model)
         kl = self._kl()
         logs["kl"] = kl
@@ -59,6 +62,18 @@ class ELBOLogger(_validation.Shown, keras.callbacks.Callback):
             if f"{prefix}{self.nll}" in logs:
                 nll = float(logs[f"{prefix}{self.nll}"])
                 logs[f"{prefix}elbo"] = -count * nll - kl
+
+    def _check_sum(self) -> None:
+        """Refuses the mean of a Keras loss over outputs."""
+        outputs: Any = getattr(self.model, "outputs", None) or ()
+        for compiled in self.model.metrics:
+            for metric in getattr(compiled, "metrics", ()):
+                if (
+                    metric.name == self.nll
+                    and isinstance(metric, metrics.MeanLoss)
+                    and len(outputs) == 1
+                ):
+                    functional.objective.check_sum(metric.loss, outputs[0])
 
     def _kl(self) -> float:
         """Computes the divergence of all weights from their priors, nats."""
