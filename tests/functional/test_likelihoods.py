@@ -1,8 +1,12 @@
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from tfp_refine import ensembles
+from tfp_refine import laplace
+from tfp_refine import losses
 from tfp_refine.functional import likelihoods
 
 NOISES = (0.3, 1.0, 2.5)
@@ -245,3 +249,55 @@ def test_of_kind_picks_by_name_and_outputs():
     for noise in (0.0, -1.0, np.nan):
         with pytest.raises(ValueError, match="noise_scale"):
             of_kind("regression", 1, noise)
+
+
+def compiled(loss, num_outputs):
+    model = keras.Sequential(
+        [keras.Input((2,)), keras.layers.Dense(num_outputs)]
+    )
+    model.compile("sgd", loss)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("kind", "loss", "num_outputs"),
+    [
+        ("classification", losses.BernoulliNLL(), 3),
+        ("classification", "binary_crossentropy", 3),
+        ("classification", losses.OrdinalNLL(), 3),
+        ("regression", losses.CategoricalNLL(), 3),
+        ("regression", losses.PoissonNLL(), 1),
+        ("regression", losses.StudentTNLL(4.0, 1.0), 1),
+    ],
+)
+def test_another_likelihood_than_that_of_the_loss_is_refused(
+    kind, loss, num_outputs
+):
+    model = compiled(loss, num_outputs)
+    with pytest.raises(ValueError, match=f"{num_outputs} outputs .*loss="):
+        likelihoods.check_loss(model, kind, num_outputs)
+    # Where it matters.
+    x = np.ones((4, 2))
+    laplace_of = laplace.LastLayerLaplace(model, kind)
+    with pytest.raises(ValueError, match="was compiled with loss="):
+        laplace_of.fit(x, np.eye(4, num_outputs))
+    if kind == "classification":
+        with pytest.raises(ValueError, match="was compiled with loss="):
+            ensembles.TemperatureScaling(model)
+
+
+@pytest.mark.parametrize(
+    ("kind", "loss", "num_outputs"),
+    [
+        ("classification", losses.CategoricalNLL(), 3),
+        ("classification", losses.BernoulliNLL(), 1),
+        ("classification", "sparse_categorical_crossentropy", 3),
+        ("classification", "mse", 3),
+        ("classification", None, 3),
+        ("regression", losses.GaussianNLL(), 3),
+        ("regression", "mse", 1),
+        ("regression", None, 1),
+    ],
+)
+def test_the_likelihood_of_the_loss_is_taken(kind, loss, num_outputs):
+    likelihoods.check_loss(compiled(loss, num_outputs), kind, num_outputs)

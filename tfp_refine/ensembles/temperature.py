@@ -119,6 +119,7 @@ class TemperatureScaling(posteriors.Posterior):
         """Takes over the weights, after looking at what the model returns."""
         view = self.view
         view.check_inputs(x)
+        likelihoods.check_loss(view.model, "classification", view.num_outputs)
         likelihood = likelihoods.of_kind("classification", view.num_outputs)
         activation = view.find_activation(x, likelihood.activations)
         function = "softmax" if view.num_outputs > 1 else "sigmoid"

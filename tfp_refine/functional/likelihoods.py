@@ -8,6 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfp_refine import _validation
+from tfp_refine import losses
+from tfp_refine.functional import objective
 from tfp_refine.metrics import inputs
 
 KINDS = ("classification", "regression")
@@ -168,3 +170,33 @@ def of_kind(kind, num_outputs, noise_scale=1.0):
     if kind == "regression":
         return Gaussian(_validation.positive("noise_scale", noise_scale))
     return Categorical() if num_outputs > 1 else Bernoulli()
+
+
+def check_loss(model, kind, num_outputs):
+    """Raises a `ValueError` if the model was trained with another likelihood.
+
+    Of `kind`, "classification" or "regression", of a model that was compiled
+    with a loss that says so.
+    """
+    loss = getattr(model, "loss", None)
+    if loss is None:
+        return
+    link = objective.find_link(model)
+    if kind == "classification":
+        expected = "softmax" if num_outputs > 1 else "sigmoid"
+        fits = link is None or link.function == expected
+    else:
+        fits = link is None and (
+            isinstance(loss, losses.GaussianLoss)
+            or not isinstance(loss, losses.LikelihoodLoss)
+        )
+    if not fits:
+        known = {
+            "classification": "of classes that exclude each other",
+            "regression": "Gaussian",
+        }[kind]
+        raise ValueError(
+            f"The likelihood of a {kind} is {known} here, but the model "
+            f"'{model.name}' with {num_outputs} outputs was compiled with "
+            f"loss={loss!r}."
+        )

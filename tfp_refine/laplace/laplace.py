@@ -107,12 +107,14 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
             self: This object.
 
         Raises:
-            ValueError: If data are invalid or do not fit the model.
+            ValueError: If data are invalid or do not fit the model, or it was
+                compiled with a loss that is another likelihood.
         """
         _validation.positive_integer("batch_size", batch_size)
         view = self.view
         x, y, num_examples = functional.data.examples(x, y)
         view.check_inputs(x)
+        likelihoods.check_loss(view.model, self._kind, view.num_outputs)
         likelihood = likelihoods.of_kind(self._kind, view.num_outputs)
         targets = likelihood.targets(y, view.num_outputs)
         view.find_activation(x, likelihood.activations)
