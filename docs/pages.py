@@ -19,6 +19,7 @@ INTERNAL = ("_validation", "experiments", "math", "functional")
 # Rooms in which only these classes show what they inherit: the many others of
 # the room would repeat it.
 BASES = {
+    "losses": ("LikelihoodLoss",),
     "layers": ("RecurrentLayer", "SampledLayer", "VariationalLayer"),
 }
 
