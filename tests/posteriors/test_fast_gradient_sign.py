@@ -4,6 +4,7 @@ import pytest
 import scipy.special
 
 from tfp_refine import layers
+from tfp_refine import losses
 from tfp_refine import posteriors
 
 
@@ -29,8 +30,9 @@ def test_gradient_of_a_linear_classifier_has_a_closed_form():
     np.testing.assert_array_equal(signs, expected)
 
 
+@pytest.mark.parametrize("form", ["keras", "numbers", "one_hot"])
 @pytest.mark.parametrize("scale", [1.0, 30.0, 1e4])
-def test_classifiers_that_are_sure_are_attacked_as_well(scale):
+def test_classifiers_that_are_sure_are_attacked_as_well(scale, form):
     # At margins above 100 the gradient itself is zero in single precision.
     rng = np.random.default_rng(0)
     model = linear_classifier(rng)
@@ -40,7 +42,13 @@ def test_classifiers_that_are_sure_are_attacked_as_well(scale):
     x = rng.normal(size=(50, 4)).astype("float32")
     logits = x @ kernel
     y = np.argmax(logits, axis=-1)
-    signs = posteriors.fast_gradient_sign(model, x, y, 3)
+    signs = posteriors.fast_gradient_sign(
+        model,
+        x,
+        np.eye(3)[y] if form == "one_hot" else y,
+        3,
+        loss=None if form == "keras" else losses.CategoricalNLL(),
+    )
     others = np.where(np.eye(3, dtype=bool)[y], -np.inf, logits)
     weights = scipy.special.softmax(others, axis=-1)
     expected = np.sign((weights - np.eye(3)[y]) @ kernel.T)

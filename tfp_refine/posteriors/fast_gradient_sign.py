@@ -136,14 +136,15 @@ def _objective(loss, y, outputs):
     takes_logits = isinstance(
         loss, keras.losses.SparseCategoricalCrossentropy | losses.CategoricalNLL
     ) and getattr(loss, "from_logits", False)
-    is_one_hot = y.shape[1:] == outputs.shape[1:]
-    if not takes_logits or len(outputs.shape) != 2 or is_one_hot:
+    if not takes_logits or len(outputs.shape) != 2:
         nll = functional.objective.negative_log_likelihood(loss, y, outputs)
         return nll, tf.zeros([tf.shape(outputs)[0]])
     logits = tf.cast(outputs, tf.float32)
-    true = tf.one_hot(
-        tf.reshape(tf.cast(y, tf.int32), [-1]), logits.shape[-1], True, False
-    )
+    if y.shape[1:] == logits.shape[1:] != [1]:  # one-hot rows
+        true = tf.cast(y, tf.bool)
+    else:
+        labels = tf.reshape(tf.cast(y, tf.int32), [-1])
+        true = tf.one_hot(labels, logits.shape[-1], True, False)
     others = tf.reduce_logsumexp(
         tf.where(true, logits.dtype.min, logits), axis=-1
     )
