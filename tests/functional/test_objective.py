@@ -342,3 +342,32 @@ def test_ignored_labels_have_no_part_in_an_objective():
     )
     nll = made.nll(*made.data, made.params, made.fixed, 0, 0).numpy()
     np.testing.assert_array_equal(nll == 0.0, y == -1)
+
+
+def test_masked_positions_do_not_count(rng):
+    x = rng.normal(size=(5, 3, 2)).astype("float32")
+    x[:, 2], x[3] = 0.0, 0.0
+    y = np.where(np.any(x, axis=-1), 1, -1)
+    loss = losses.CategoricalNLL()
+    model = masked()
+    model.compile("sgd", loss)
+    for per_example in (True, False):
+        found = made(model, x, y, per_example=per_example)
+        arguments = *found.data, found.params, found.fixed, 1, 0
+        nll = found.nll(*arguments)
+        log_probs = tf.nn.log_softmax(model(x))[..., 1]
+        expected = -np.sum(np.where(y == 1, log_probs, 0.0), axis=-1)
+        np.testing.assert_allclose(nll, expected, rtol=1e-5)
+        assert nll[3] == 0.0
+        # As `fit` has it.
+        np.testing.assert_allclose(
+            found.training_loss(*arguments)[0],
+            model.evaluate(x, y, batch_size=5, verbose=0),
+            rtol=1e-5,
+        )
+
+
+def test_masks_that_a_training_would_ignore_are_refused():
+    data = {"x": np.ones((5, 3, 2)), "y": np.ones((5, 3, 2))}
+    with pytest.raises(ValueError, match="are masked"):
+        made(masked(), **data, loss="mse", per_example=False)

@@ -469,3 +469,20 @@ def test_fit_sums_over_the_tokens_that_are_not_masked(rng, jit_compile):
         tokens, tags, sample_weight=weights, batch_size=6, verbose=0
     )
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("one_hot", [False, True])
+def test_class_weights_count_the_likelihood_of_a_class(rng, one_hot):
+    x = rng.normal(size=(8, 3)).astype("float32")
+    labels = rng.integers(3, size=8)
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(3)])
+    model.compile(keras.optimizers.SGD(0.0), losses.CategoricalNLL())
+    weights = np.array([0.0, 1.0, 3.0])
+    y = np.eye(3)[labels] if one_hot else labels
+    found = model.fit(
+        x, y, class_weight=dict(enumerate(weights)), batch_size=8, verbose=0
+    ).history["loss"]
+    log_probs = categorical(labels, np.asarray(model(x)))
+    np.testing.assert_allclose(
+        found, [-np.sum(weights[labels] * log_probs) / 8], rtol=1e-5
+    )

@@ -47,7 +47,8 @@ def elbo(
     Raises:
         ValueError: If an argument is invalid, the data does not fit the model,
             or the model has no bound: a posterior without a prior, layers with
-            `sample=False`, a marginal prior that is not Gaussian.
+            `sample=False`, a marginal prior that is not Gaussian, a loss as
+            `refine` refuses it.
     """
     num_samples = _validation.positive_integer("num_samples", num_samples)
     key = functional.seeds.key(functional.seeds.check(seed))

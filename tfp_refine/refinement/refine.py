@@ -118,7 +118,8 @@ def refine(
             the checkpoint is of another refinement, or the model has no bound
             that refinement could raise: layers with `sample=False`, frozen
             variational weights, constrained weights among those to refine,
-            masked outputs, a loss with several values for an example.
+            a Keras loss of masked outputs, a loss that is a mean over outputs
+            or has several values for an example.
         FloatingPointError: If all members diverged.
 
     Example:
