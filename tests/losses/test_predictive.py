@@ -8,6 +8,7 @@ from scipy import special
 from scipy import stats
 
 from tfp_refine import losses
+from tfp_refine import metrics
 
 
 def binomial(y, log_mean, total_count):
@@ -485,4 +486,50 @@ def test_class_weights_count_the_likelihood_of_a_class(rng, one_hot):
     log_probs = categorical(labels, np.asarray(model(x)))
     np.testing.assert_allclose(
         found, [-np.sum(weights[labels] * log_probs) / 8], rtol=1e-5
+    )
+
+
+def test_lengths_may_be_unknown_in_a_compiled_program(rng):
+    loss, y, outputs, log_prob = make("categorical", rng, (6, 5))
+    mask = rng.integers(2, size=(6, 5)).astype(bool)
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None, None], tf.int64),
+            tf.TensorSpec([None, None, 4], tf.float64),
+            tf.TensorSpec([None, None], tf.bool),
+            tf.TensorSpec([None, None], tf.float64),
+        ]
+    )
+    def compiled(y, outputs, mask, weights):
+        outputs = tf.identity(outputs)
+        outputs._keras_mask = mask
+        return loss(y, outputs, weights)
+
+    for weights in (rng.uniform(size=(6, 5)), rng.uniform(size=(6, 1))):
+        np.testing.assert_allclose(
+            compiled(y, outputs, mask, weights),
+            -np.sum(weights * np.where(mask, log_prob, 0.0)) / 6,
+            rtol=1e-10,
+        )
+
+
+@ALL
+def test_scores_of_predictive_draws_are_those_of_the_mixture(rng, name):
+    loss, y, _, _ = make(name, rng, (7, 2))
+    draws = [make(name, rng, (7, 2))[2] for _ in range(50)]
+    predictive = loss.predictive(np.stack(draws))
+    samples = predictive.sample(400, seed=1).numpy().reshape(-1, 7, 2)
+    # Shares of samples up to the targets: the mean of all draws' own.
+    expected = np.mean(predictive.cdf(y.astype("float64")), axis=0)
+    found = np.mean(samples <= y, axis=0)
+    # Six standard deviations.
+    assert np.all(np.abs(found - expected) < 3.0 / len(samples) ** 0.5)
+    assert metrics.crps(y, samples) >= 0.0
+    log_probs = predictive.log_prob(y.astype("float64"))
+    by_hand = [CASES[name][3](y, outputs) for outputs in draws]
+    np.testing.assert_allclose(
+        special.logsumexp(log_probs, axis=0),
+        special.logsumexp(by_hand, axis=0),
+        rtol=1e-10,
     )

@@ -246,7 +246,7 @@ def heads(
 
 def _is_of_examples(weights: tf.Tensor | None) -> bool:
     return weights is not None and all(
-        size == 1 for size in keras.ops.shape(weights)[1:]
+        size == 1 for size in keras.ops.convert_to_tensor(weights).shape[1:]
     )
 
 
