@@ -242,6 +242,15 @@ def test_a_weight_counts_the_likelihood_of_an_example(rng, name):
     )
 
 
+@pytest.mark.parametrize("name", ["categorical", "ordinal"])
+def test_weights_of_examples_may_be_a_column(rng, name):
+    loss, y, outputs, _ = make(name, rng, (7,))
+    weights = rng.uniform(size=7)
+    np.testing.assert_array_equal(
+        loss(y, outputs, weights[:, np.newaxis]), loss(y, outputs, weights)
+    )
+
+
 @ALL
 def test_weights_of_positions_count_theirs(rng, name):
     loss, y, outputs, log_prob = make(name, rng, (7, 4, 2))

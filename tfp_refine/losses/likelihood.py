@@ -60,11 +60,11 @@ class LikelihoodLoss(_validation.Shown, keras.losses.Loss):
         sample_weight: tf.Tensor | None = None,
     ) -> tf.Tensor:
         # Keras would weigh values [B] by masks and weights [B, T].
+        if _is_of_examples(sample_weight):  # [B] or [B, 1]
+            sample_weight = keras.ops.reshape(sample_weight, [-1])
         nll = self.example_nll(y_true, y_pred, mask_of(y_pred), sample_weight)
         if not _is_of_examples(sample_weight):
             sample_weight = None
-        if sample_weight is not None:
-            sample_weight = keras.ops.reshape(sample_weight, [-1])
         reduced = _Values(self.name, self.reduction, self.dtype)
         return reduced(nll, nll, sample_weight)
 
