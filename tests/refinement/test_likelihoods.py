@@ -324,3 +324,29 @@ def test_fractional_class_numbers_are_refused(y):
         ValueError, match=f"whole numbers.*{y[-2 + (y[-1] > 0)]:g}"
     ):
         tfr.elbo(model, np.ones((12, 3)), np.repeat(y, 3))
+
+
+def test_two_heads_have_the_sum_of_their_likelihoods(rng):
+    heads = {name: dense(2, 1e-11, dtype="float64") for name in ("a", "b")}
+    inputs = keras.Input((3,), dtype="float64")
+    model = keras.Model(inputs, {k: head(inputs) for k, head in heads.items()})
+    names = {"a": "multilabel", "b": "counts"}
+    nll = {k: CASES[name][0](dtype="float64") for k, name in names.items()}
+    x = rng.normal(size=(NUM_EXAMPLES, 3)).astype("float32")
+    y = {
+        "a": rng.integers(2, size=(NUM_EXAMPLES, 2)),
+        "b": rng.integers(7, size=(NUM_EXAMPLES, 2)),
+    }
+    model.compile("sgd", nll)
+    with pytest.raises(ValueError, match="one callable .*tfr.losses"):
+        tfr.elbo(model, x, y)
+
+    def loss(y_true, y_pred):
+        return sum(nll[k].call(y_true[k], y_pred[k]) for k in nll)
+
+    expected = sum(
+        CASES[names[k]][3](outputs_of(head, x), y[k]).sum() - kl(head)
+        for k, head in heads.items()
+    )
+    found = tfr.elbo(model, x, y, loss=loss, num_samples=2)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -28,7 +28,9 @@ def resolve(model, loss=None):
     if isinstance(loss, list | tuple | dict):
         raise ValueError(
             "A model with a loss for each output needs one callable "
-            f"`loss=(y_true, y_pred) -> [N]` here. Received: loss={loss!r}"
+            "`loss=(y_true, y_pred) -> [N]` here, such as the sum of what the "
+            "`call`s of losses of `tfr.losses` return. Received: "
+            f"loss={loss!r}"
         )
     return keras.losses.get(loss)
 
