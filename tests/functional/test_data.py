@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from tfp_refine import layers
+from tfp_refine.experiments.harness import memory
 from tfp_refine.functional import data
 
 
@@ -63,6 +64,15 @@ ONES = np.ones((4, 2))
         ([ONES, ONES[:2]], np.ones(4), r"same number.*\[4, 2\] in x"),
         (ONES[:0], np.ones(0), r"`x` must not be empty.*shape=\(0, 2\)"),
         (ONES * np.nan, np.ones(4), "`x` must be finite.*8 of 8 values NaN"),
+        (ONES * 1e300, np.ones(4), "8 of 8 values.* infinite in float32"),
+        (_dataset(ONES, ONES * 1e300), None, "`y` must be finite.*8 of 8"),
+        (
+            tf.data.Dataset.range(1, 3).map(
+                lambda n: (tf.ones([2, n]), tf.ones([2]))
+            ),
+            None,
+            r"All examples in `x` must have one shape.*\(1,\) and \(2,\)",
+        ),
         (ONES, [np.array([1, np.inf, 2, 3])], "`y` must be finite.*1 of 4"),
         (np.array([["a"]]), np.ones(1), "`x` must hold numbers.*dtype=<U1"),
         (ONES, [1.0, 2.0], r"`y` must hold numbers.*shape=\(\)"),
@@ -126,6 +136,68 @@ def test_structures_without_inputs_are_refused(empty):
             data.examples(x, y)
     with pytest.raises(ValueError, match="`x` must not be empty"):
         data.inputs(empty)
+
+
+# Memory.
+
+_ROWS, _FEATURES = 2**14, 2**10  # 64 MiB in float32
+_SIZE = 64.0
+
+
+def _large(dtype="float32"):
+    return np.ones((_ROWS, _FEATURES), dtype)
+
+
+def _peak(function):
+    with memory.Peak() as peak:
+        result = function()
+    if peak.mebibytes is None:
+        pytest.skip("The system does not report it.")
+    return peak.mebibytes, result
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8"])
+def test_one_copy_of_arrays_is_held(dtype):
+    x, y = _large(dtype), np.arange(_ROWS)
+    size = _SIZE * (0.25 if dtype == "uint8" else 1.0)
+    peak, (tensor, _, _) = _peak(lambda: data.examples(x, y))
+    assert peak < 1.2 * size
+    assert tensor.dtype == ("uint8" if dtype == "uint8" else "float32")
+
+
+def test_tensors_are_taken_as_they_are():
+    x = tf.ones([_ROWS, _FEATURES])
+    peak, (tensor, _, _) = _peak(lambda: data.examples(x, tf.ones([_ROWS])))
+    assert tensor is x
+    assert peak < 0.2 * _SIZE
+
+
+def test_a_dataset_is_held_once():
+    dataset = tf.data.Dataset.range(_ROWS // 2**8).map(
+        lambda n: (tf.ones([2**8, _FEATURES]), tf.ones([2**8]))
+    )
+    list(dataset.take(1))  # Its threads have memory of their own.
+    peak, (x, _, num_examples) = _peak(lambda: data.examples(dataset))
+    assert num_examples == _ROWS
+    assert peak < 1.3 * _SIZE
+    np.testing.assert_array_equal(x[-1], np.ones(_FEATURES))
+
+
+def test_blocks_of_arrays_are_copied_one_at_a_time():
+    x = _large("float64")
+    peak, _ = _peak(lambda: sum(1 for _ in data.blocks(x, 2**8)))
+    assert peak < 0.2 * _SIZE
+
+
+def test_tensors_do_not_change_with_the_arrays():
+    memory = np.zeros(2**20 + 16, np.float32)
+    begin = -memory.ctypes.data % 64 // 4  # where TensorFlow shares memory
+    for x in (memory[begin : begin + 2**20], np.zeros(2**20, np.float32)):
+        tensor = data.inputs(x)
+        block = next(iter(data.blocks(x, 2**20)))[1]
+        x[:] = 1.0
+        assert not np.any(tensor)
+        assert not np.any(block)
 
 
 # Block by block.

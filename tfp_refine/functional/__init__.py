@@ -11,6 +11,7 @@ from tfp_refine.functional import objective
 from tfp_refine.functional import progress
 from tfp_refine.functional import resumable
 from tfp_refine.functional import seeds
+from tfp_refine.functional import tensors
 from tfp_refine.functional import train
 from tfp_refine.functional import trajectory
 from tfp_refine.functional import update_rules
@@ -40,6 +41,7 @@ __all__ = [
     "progress",
     "resumable",
     "seeds",
+    "tensors",
     "train",
     "trajectory",
     "update_rules",

@@ -4,6 +4,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine.functional import tensors
+
+# Bytes of which are checked at a time whether they are finite.
+_CHECKED = 2**20
+
 
 def examples(x, y=None):
     """Turns training data into tensors, floats in Keras' `floatx`.
@@ -23,7 +28,9 @@ def examples(x, y=None):
             "`y` must be given, unless `x` is a tf.data.Dataset of (x, y). "
             f"Received: y=None, x of type {type(x).__name__}"
         )
-    x, y = _tensors("x", x), _tensors("y", y)
+    else:
+        x = _map_numbers("x", x, _finite_tensor)
+        y = _map_numbers("y", y, _finite_tensor)
     lengths = {
         name: [leaf.shape[0] for leaf in keras.tree.flatten(value)]
         for name, value in (("x", x), ("y", y))
@@ -44,13 +51,8 @@ def inputs(x):
             "`x` must be an array, or a nested structure of arrays. "
             "Received: a tf.data.Dataset"
         )
-    x = _tensors("x", x)
-    lengths = {leaf.shape[0] for leaf in keras.tree.flatten(x)}
-    if len(lengths) != 1:
-        raise ValueError(
-            "All inputs must have the same number of examples. "
-            f"Received: {sorted(lengths)}"
-        )
+    x = _map_numbers("x", x, _finite_tensor)
+    _common_length(x)
     return x
 
 
@@ -62,11 +64,12 @@ def blocks(x, batch_size):
     batches; no more than one is held.
     """
     if not isinstance(x, tf.data.Dataset):
-        x = inputs(x)
-        count = num_examples(x)
+        # All are checked before any work; only a block is copied at a time.
+        x = _map_numbers("x", x, _finite)
+        count = _common_length(x)
         for begin in range(0, count, batch_size):
             rows = slice(begin, min(begin + batch_size, count))
-            yield rows, take(x, rows)
+            yield rows, keras.tree.map_structure(_tensor, take(x, rows))
         return
     if x.cardinality() == tf.data.INFINITE_CARDINALITY:
         raise ValueError(
@@ -149,25 +152,110 @@ def _read(dataset):
             "The dataset must be finite: it is read once into memory. "
             "Received an endless one; leave out `repeat()`."
         )
-    batches = list(dataset.as_numpy_iterator())
-    if not batches:
+    blocks = max(1, int(dataset.cardinality()))
+    columns = [
+        _map_numbers(name, part, lambda name, _: _Column(name, blocks))
+        for name, part in zip("xy", spec, strict=True)
+    ]
+    empty = True
+    for batch in dataset.as_numpy_iterator():
+        empty = False
+        keras.tree.map_structure(
+            lambda column, leaf: column.add(np.atleast_1d(leaf)),
+            columns,
+            list(batch),
+        )
+    if empty:
         raise ValueError("The dataset must not be empty.")
-    return keras.tree.map_structure(
-        lambda *leaves: np.concatenate([np.atleast_1d(v) for v in leaves]),
-        *batches,
-    )
+    return keras.tree.map_structure(lambda column: column.tensor(), columns)
 
 
-def _tensors(name, value):
+class _Column:
+    """Rows of numbers on their way into a tensor, of which one copy is held.
+
+    There is room for the first rows `blocks` times, and more is made if need
+    be: a page of memory counts once it is written.
+    """
+
+    def __init__(self, name, blocks=1):
+        self._name, self._blocks = name, blocks
+        self._rows = None
+        self._count = 0
+
+    def add(self, array):
+        """Copies rows, `[n, ...]`."""
+        array = _numbers(self._name, array)
+        begin, end = self._count, self._count + len(array)
+        if self._rows is None:
+            self._rows = tensors.empty(
+                (self._blocks * len(array), *array.shape[1:]), _dtype(array)
+            )
+        elif array.shape[1:] != self._rows.shape[1:]:
+            raise ValueError(
+                f"All examples in `{self._name}` must have one shape. "
+                f"Received: {self._rows.shape[1:]} and {array.shape[1:]}"
+            )
+        if end > len(self._rows):
+            more = tensors.empty((2 * end, *array.shape[1:]), self._rows.dtype)
+            more[:begin] = self._rows[:begin]
+            self._rows = more
+        with np.errstate(over="ignore"):
+            self._rows[begin:end] = array
+        self._count = end
+
+    def tensor(self):
+        """Returns all rows; it shares their memory."""
+        rows = self._rows[: self._count]
+        _check_finite(self._name, rows, rows.dtype)
+        return tensors.share(rows)
+
+
+def _map_numbers(name, value, function):
+    """Maps `function(name, leaf)` over a structure, which must hold some."""
     # Lists are nested structures of inputs to Keras, never arrays.
     if not keras.tree.flatten(value):
         raise ValueError(
             f"`{name}` must not be empty. Received: {name}={value!r}"
         )
-    return keras.tree.map_structure(lambda leaf: _tensor(name, leaf), value)
+    return keras.tree.map_structure(lambda leaf: function(name, leaf), value)
 
 
-def _tensor(name, leaf):
+def _common_length(x):
+    lengths = {leaf.shape[0] for leaf in keras.tree.flatten(x)}
+    if len(lengths) != 1:
+        raise ValueError(
+            "All inputs must have the same number of examples. "
+            f"Received: {sorted(lengths)}"
+        )
+    return lengths.pop()
+
+
+def _finite_tensor(name, leaf):
+    return _tensor(_finite(name, leaf))
+
+
+def _finite(name, leaf):
+    """Returns numbers that a tensor can be made of, checked, not copied."""
+    array = _numbers(name, leaf)
+    _check_finite(name, array, _dtype(array))
+    return leaf if isinstance(leaf, tf.Tensor) else array
+
+
+def _tensor(leaf):
+    """Copies an array into a tensor; a tensor of the right dtype is itself."""
+    dtype = _dtype(leaf)
+    if isinstance(leaf, tf.Tensor):
+        return tf.cast(leaf, dtype)
+    return tensors.copy(leaf, dtype)
+
+
+def _dtype(array):
+    """Returns the dtype of the tensor of an array."""
+    dtype = np.dtype(getattr(array.dtype, "as_numpy_dtype", array.dtype))
+    return np.dtype(keras.config.floatx()) if dtype.kind == "f" else dtype
+
+
+def _numbers(name, leaf):
     array = np.asarray(leaf)
     if array.ndim == 0 or array.dtype.kind not in "biuf":
         raise ValueError(
@@ -178,12 +266,21 @@ def _tensor(name, leaf):
         raise ValueError(
             f"`{name}` must not be empty. Received: shape={array.shape}"
         )
-    if array.dtype.kind == "f":
-        bad = array.size - np.count_nonzero(np.isfinite(array))
-        if bad:
-            raise ValueError(
-                f"`{name}` must be finite. Received: {bad} of {array.size} "
-                "values NaN or infinite"
-            )
-        array = array.astype(keras.config.floatx(), copy=False)
-    return tf.convert_to_tensor(array)
+    return array
+
+
+def _check_finite(name, array, dtype):
+    """Raises a `ValueError` unless all numbers are finite in a dtype."""
+    if array.dtype.kind != "f":
+        return
+    size = max(1, _CHECKED // max(1, array[0].nbytes))
+    bad = 0
+    with np.errstate(over="ignore"):
+        for begin in range(0, len(array), size):
+            rows = array[begin : begin + size].astype(dtype, copy=False)
+            bad += rows.size - np.count_nonzero(np.isfinite(rows))
+    if bad:
+        raise ValueError(
+            f"`{name}` must be finite. Received: {bad} of {array.size} "
+            f"values NaN or infinite in {dtype}"
+        )

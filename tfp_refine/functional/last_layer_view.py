@@ -7,6 +7,9 @@ import tensorflow as tf
 from tfp_refine.functional import data
 from tfp_refine.functional import output_layer
 
+# Examples of which are checked at a time whether their features are finite.
+_CHECKED = 1024
+
 
 class LastLayerView(output_layer.OutputLayerView):
     """The weights of the last dense layer of a network as one vector.
@@ -90,19 +93,23 @@ class LastLayerView(output_layer.OutputLayerView):
         num_examples = data.num_examples(x)
         fixed = self.fixed() if fixed is None else list(fixed)
         program = self.compiled("shared", self.shared, x, (True, False))
-        blocks = []
+        features = np.empty(
+            [num_examples, self.num_features], self.dtype.as_numpy_dtype
+        )
         for begin in range(0, num_examples, batch_size):
             rows = slice(begin, begin + batch_size)
-            blocks.append(program(data.take(x, rows), fixed).numpy())
+            features[rows] = program(data.take(x, rows), fixed)
             if on_batch is not None:
                 on_batch(min(begin + batch_size, num_examples))
-        features = np.concatenate(blocks)
         self.check_features(features)
         return features
 
     def check_features(self, features):
         """Raises a `ValueError` unless features `[N, F + 1]` are finite."""
-        bad = np.count_nonzero(~np.isfinite(features).all(axis=1))
+        bad = sum(
+            np.count_nonzero(~np.isfinite(rows).all(axis=1))
+            for rows in np.array_split(features, -(-len(features) // _CHECKED))
+        )
         if bad:
             raise ValueError(
                 f"The features before the layer '{self.layer.name}' must be "

@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from tfp_refine.functional import tensors
+
 
 class Program:
     """Compiles a function at its first call, for good.
@@ -20,7 +22,7 @@ class Program:
         self._compiled = None
 
     def __call__(self, *arguments):
-        arguments = tf.nest.map_structure(tf.convert_to_tensor, arguments)
+        arguments = tf.nest.map_structure(tensors.convert, arguments)
         if self._compiled is None:
             varying = self._varying or (False,) * len(arguments)
             self._specs = tuple(

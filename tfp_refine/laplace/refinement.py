@@ -231,7 +231,7 @@ def train_params(
     )
     params = {name: tf.constant(v[np.newaxis]) for name, v in params.items()}
     state = train.State(params, [], rule.zeros(params))
-    data = keras.tree.map_structure(tf.convert_to_tensor, data)
+    data = keras.tree.map_structure(functional.tensors.convert, data)
     bar = functional.progress.Progress(
         "flow refinement", epochs, verbose, unit="epochs"
     )

@@ -244,7 +244,7 @@ def _target(laplace, prior_precision):
     """
     view, likelihood = laplace.view, laplace.likelihood
     inputs, targets, fixed = tf.nest.map_structure(
-        tf.convert_to_tensor,
+        functional.tensors.convert,
         (laplace.inputs, laplace.targets, list(laplace.fixed)),
     )
     loc = tf.constant(laplace.loc, view.dtype)
