@@ -5,6 +5,7 @@ from concurrent import futures
 import numpy as np
 import pytest
 
+from tfp_refine.experiments.harness import memory
 from tfp_refine.functional import files
 
 ARRAYS = {
@@ -13,6 +14,8 @@ ARRAYS = {
     "half": np.ones((0, 2), np.float16),
     "text": np.array(["x", "yz"]),
     "scalar": np.array(2.5),
+    "transposed": np.arange(6.0).reshape(2, 3).T,
+    "large": np.arange(2**19, dtype=">i4"),  # more than is read at a time
 }
 
 
@@ -45,8 +48,9 @@ def test_a_file_is_read_by_other_tools(path):
         manifest = json.loads(archive.read("manifest.json"))
         with archive.open("arrays/a.npy") as file:
             np.testing.assert_array_equal(np.load(file), np.arange(3))
+        crc32 = archive.getinfo("arrays/a.npy").CRC
     entry = manifest["arrays"]["a"]
-    assert (entry["shape"], entry["dtype"]) == ([3], "<i8")
+    assert entry == {"shape": [3], "dtype": "<i8", "crc32": crc32}
 
 
 class _Unsavable:
@@ -103,6 +107,39 @@ def _manifest(**changes):
         entries["manifest.json"] = json.dumps({**manifest, **changes})
 
     return change
+
+
+def test_arrays_are_written_and_read_without_copies(path):
+    value = np.ones(2**24, np.float32)  # 64 MiB
+    with memory.Peak() as writing:
+        files.write(path, "Kind", {}, {"a": value})
+    with memory.Peak() as reading:
+        _, arrays, _ = files.read(path)
+    np.testing.assert_array_equal(arrays["a"], value)
+    if reading.mebibytes is None:
+        pytest.skip("The system does not report it.")
+    assert writing.mebibytes < 16.0
+    assert reading.mebibytes < 80.0
+
+
+def test_a_flipped_bit_is_found_anywhere(path, rng):
+    files.write(path, "Kind", {"seed": 1}, ARRAYS, b"model")
+    whole = path.read_bytes()
+    expected, found = files.read(path), []
+    # Sizes and names in the archive's own lists may not matter.
+    for position in rng.integers(len(whole), size=500):
+        damaged = bytearray(whole)
+        damaged[position] ^= 1 << rng.integers(8)
+        path.write_bytes(damaged)
+        try:
+            manifest, arrays, model = files.read(path)
+        except ValueError as error:
+            found.append(str(error))
+            continue
+        assert (manifest, model) == (expected[0], expected[2])
+        for name, value in ARRAYS.items():
+            np.testing.assert_array_equal(arrays[name], value)
+    assert all(f"'{path}' cannot be read" in message for message in found)
 
 
 def _swapped(entries):
