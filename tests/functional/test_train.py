@@ -326,3 +326,11 @@ def test_models_train_as_by_keras(rng, vectorized):
             np.testing.assert_allclose(
                 value[member], expected, rtol=1e-3, atol=1e-5
             )
+
+
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_examples_of_a_step_are_not_kept_on_the_host(bootstrap):
+    batches = train.Batches(10, 4, bootstrap)
+    key = tf.constant(1, tf.int64)
+    order = batches.order(batches.rows(key), 0, key)
+    assert order.dtype == "int64"

@@ -70,15 +70,20 @@ class Batches(NamedTuple):
         return self.num_examples <= self.batch_size
 
     def rows(self, key):
-        """Returns the examples of a member, int32, `[N]`."""
+        """Returns the examples of a member, int64, `[N]`.
+
+        TensorFlow keeps int32 in the memory of the host, and would send those
+        of each step to an accelerator.
+        """
         if not self.bootstrap:
-            return tf.range(self.num_examples)
-        return philox.uniform(
+            return tf.range(self.num_examples, dtype=tf.int64)
+        rows = philox.uniform(
             [self.num_examples],
             _pair(key, _BOOTSTRAP),
             tf.int32,
             maxval=self.num_examples,
         )
+        return tf.cast(rows, tf.int64)
 
     def order(self, rows, step, key):
         """Permutes the examples of a member, for the epoch of a step."""
@@ -206,7 +211,7 @@ def make_program(
             return members.map_members(
                 lambda key: batches.order(batches.rows(key), step, key),
                 keys,
-                tf.zeros([1, batches.num_examples], tf.int32),
+                tf.zeros([1, batches.num_examples], tf.int64),
             )
 
         def one(key, stacked, shared, step):
