@@ -1,0 +1,138 @@
+"""Nothing in a compiled step waits for Python, or for the processor.
+
+There need be no GPU: TensorFlow says which operations have a kernel for one.
+"""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.framework import kernels
+
+import tfp_refine as tfr
+from tests.support import graph_ops
+
+NUM, BATCH = 12, 4
+# Has a kernel for processors alone; it is called once an epoch.
+ONCE_AN_EPOCH = {"StatelessShuffle"}
+# Run Python, or write to a terminal.
+OF_THE_HOST = {
+    "EagerPyFunc",
+    "PyFunc",
+    "PyFuncStateless",
+    "Print",
+    "PrintV2",
+    "StringFormat",
+}
+
+
+def _devices(operation):
+    found = kernels.get_registered_kernels_for_op(operation).kernel
+    return {kernel.device_type for kernel in found}
+
+
+def assert_runs_on_a_gpu(types):
+    """Checks types of operations, those without any kernel being structure."""
+    assert len(types) > 10
+    assert not types & OF_THE_HOST
+    if "GPU" not in _devices("MatMul"):
+        pytest.skip("This TensorFlow was built without GPUs.")
+    of_the_cpu = {
+        name
+        for name in types
+        if _devices(name) and not _devices(name) & {"GPU", "DEFAULT"}
+    }
+    assert of_the_cpu <= ONCE_AN_EPOCH
+
+
+@pytest.fixture
+def data(rng):
+    x = rng.standard_normal((NUM, 8, 8, 1), dtype=np.float32)
+    return x, np.arange(NUM) % 3
+
+
+def _compiled(model):
+    model.compile(
+        "adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    )
+    return model
+
+
+def _network(conv="Conv2DFlipout", dense="DenseFlipout"):
+    return _compiled(
+        tfr.models.LeNet5(
+            (8, 8, 1),
+            3,
+            widths=(2, 3, 4),
+            conv_layer=getattr(tfr.layers, conv),
+            dense_layer=getattr(tfr.layers, dense),
+            num_train_examples=NUM,
+        )
+    )
+
+
+@pytest.mark.parametrize("mapping", ["map", "vmap"])
+def test_refinement_stays_on_the_device(mapping, data):
+    with graph_ops.recorded() as types:
+        tfr.refine(
+            _network(), *data, num_members=2, variance_ratios=(0.5,), steps=1,
+            batch_size=BATCH, mapping=mapping, num_eval_samples=1, verbose=0,
+        )  # fmt: skip
+    assert "While" in types or "StatelessWhile" in types
+    assert_runs_on_a_gpu(types)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        lambda model, x, y: tfr.ensembles.deep_ensemble(
+            model, x, y, num_members=2, steps=1, batch_size=BATCH, verbose=0
+        ),
+        lambda model, x, y: tfr.ensembles.swag(
+            model, x, y, num_snapshots=2, rank=2, steps_per_snapshot=1,
+            batch_size=BATCH, verbose=0,
+        ),
+    ],
+    ids=["deep_ensemble", "swag"],
+)  # fmt: skip
+def test_ensembles_stay_on_the_device(method, data):
+    model = _compiled(tfr.models.to_deterministic(_network()))
+    with graph_ops.recorded() as types:
+        method(model, *data)
+    assert_runs_on_a_gpu(types)
+
+
+def test_predictions_and_bounds_stay_on_the_device(data):
+    model = _network()
+    with graph_ops.recorded() as types:
+        tfr.predict(model, data[0], 2)
+        tfr.elbo(model, *data, num_samples=1)
+    assert_runs_on_a_gpu(types)
+
+
+@pytest.mark.parametrize(
+    "estimator", ["Reparameterization", "LocalReparameterization", "Flipout"]
+)
+def test_training_steps_of_layers_stay_on_the_device(estimator, data):
+    model = _network(f"Conv2D{estimator}", f"Dense{estimator}")
+    step = tf.function(model.train_step, autograph=False)
+    x, y = map(tf.constant, data)
+    model.train_on_batch(x, y)  # makes the variables of the optimizer
+    types = graph_ops.of(step.get_concrete_function((x, y)))
+    assert_runs_on_a_gpu(types)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: tf.py_function(lambda v: v, [x], tf.float32),
+        lambda x: tf.numpy_function(lambda v: v, [x], tf.float32),
+    ],
+)
+def test_python_in_an_inner_function_is_found(function):
+    @tf.function
+    def loop(x):
+        return tf.map_fn(function, x, fn_output_signature=tf.float32)
+
+    types = graph_ops.of(loop.get_concrete_function(tf.ones([3])))
+    assert types & OF_THE_HOST
