@@ -56,6 +56,20 @@ def _assert_mapped(function, stacked, shared, index):
     return together.get_concrete_function(keys, stacked, index).graph
 
 
+def test_assertions_on_other_values_are_no_part_of_the_draws():
+    def checked(key, stacked, shared, index):
+        noise = tf.random.stateless_normal([4], tf.stack([key, index]))
+        below = tf.reduce_all(stacked < 100.0)
+        # With integers, it is an operation without a branch.
+        tf.debugging.Assert(below, [tf.cast(stacked, tf.int32)])
+        return noise * stacked + shared
+
+    stacked = tf.reshape(tf.range(12.0), [3, 4])
+    _assert_mapped(checked, stacked, tf.constant(2.0), 5)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="assert"):
+        _assert_mapped(checked, 100.0 + stacked, tf.constant(2.0), 5)
+
+
 def test_members_have_the_draws_of_their_keys():
     stacked = tf.reshape(tf.range(12.0), [3, 4])
     for index in (0, 5):

@@ -53,9 +53,15 @@ def vectorize(function, key, stacked, shared, index):
             warn=False,
         )
     inputs = traced.inputs
-    draws = _draws(traced, inputs[0], inputs[-1])
+    draws, decided = _draws(traced, inputs[0], inputs[-1])
+    # Without what the key does not decide, such as assertions: these are run
+    # wherever they are.
+    to_draw = tf.compat.v1.GraphDef()
+    to_draw.CopyFrom(graph)
+    del to_draw.node[:]
+    to_draw.node.extend(node for node in graph.node if node.name in decided)
 
-    def compute(feeds, values, fetches):
+    def compute(graph, feeds, values, fetches):
         values = [tf.identity(value) for value in values]
         names = [tensor.name for tensor in feeds]
         return tf.graph_util.import_graph_def(
@@ -68,7 +74,7 @@ def vectorize(function, key, stacked, shared, index):
     if draws:
         drawn = tf.map_fn(
             lambda one: tuple(
-                compute((inputs[0], inputs[-1]), (one, index), draws)
+                compute(to_draw, (inputs[0], inputs[-1]), (one, index), draws)
             ),
             key,
             fn_output_signature=tuple(
@@ -78,6 +84,7 @@ def vectorize(function, key, stacked, shared, index):
     results = tf.vectorized_map(
         lambda one: tuple(
             compute(
+                graph,
                 [*inputs, *draws],
                 [*one[0], *tf.nest.flatten((shared, index)), *one[1]],
                 traced.outputs,
@@ -90,11 +97,17 @@ def vectorize(function, key, stacked, shared, index):
 
 
 def _draws(traced, key, index):
-    """Finds the tensors that a key decides, where others begin to matter."""
+    """Finds the tensors that a key decides, where others begin to matter.
+
+    Also returns the names of all operations that nothing else decides.
+    """
     decided, has_key = {}, {}
     graph, results = traced.graph, {id(v) for v in traced.outputs}
     for operation in graph.get_operations():  # in topological order
-        parents = [tensor.op for tensor in operation.inputs]
+        parents = [
+            *(tensor.op for tensor in operation.inputs),
+            *operation.control_inputs,
+        ]
         if operation.type == "Placeholder":
             decided[operation] = operation in (key.op, index.op)
         else:
@@ -110,4 +123,6 @@ def _draws(traced, key, index):
         if id(tensor) in results
         or any(not decided[consumer] for consumer in tensor.consumers())
     ]
-    return [] if any(t.dtype in _ABSTRACT for t in draws) else draws
+    if any(tensor.dtype in _ABSTRACT for tensor in draws):
+        draws = []
+    return draws, {op.name for op, value in decided.items() if value}
