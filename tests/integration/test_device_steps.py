@@ -71,7 +71,9 @@ def _network(conv="Conv2DFlipout", dense="DenseFlipout"):
     )
 
 
-@pytest.mark.parametrize("mapping", ["map", "vmap"])
+@pytest.mark.parametrize(
+    "mapping", ["map", pytest.param("vmap", marks=pytest.mark.slow)]
+)
 def test_refinement_stays_on_the_device(mapping, data):
     with graph_ops.recorded() as types:
         tfr.refine(
@@ -111,7 +113,12 @@ def test_predictions_and_bounds_stay_on_the_device(data):
 
 
 @pytest.mark.parametrize(
-    "estimator", ["Reparameterization", "LocalReparameterization", "Flipout"]
+    "estimator",
+    [
+        pytest.param("Reparameterization", marks=pytest.mark.slow),
+        pytest.param("LocalReparameterization", marks=pytest.mark.slow),
+        "Flipout",
+    ],
 )
 def test_training_steps_of_layers_stay_on_the_device(estimator, data):
     model = _network(f"Conv2D{estimator}", f"Dense{estimator}")

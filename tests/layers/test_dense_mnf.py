@@ -31,8 +31,12 @@ X = np.array([[0.7, -1.0, 0.5], [-0.6, 0.4, 1.2]])
 @pytest.mark.parametrize(
     ("arguments", "num_weights"),
     [
-        ({"flow_length": 1, "auxiliary_flow_length": 1}, 16),
-        pytest.param({"flow_length": 0}, 4, marks=pytest.mark.slow),
+        pytest.param(
+            {"flow_length": 1, "auxiliary_flow_length": 1},
+            16,
+            marks=pytest.mark.slow,
+        ),
+        ({"flow_length": 0}, 4),
     ],
 )
 def test_it_keeps_the_contract_of_the_layers(arguments, num_weights):

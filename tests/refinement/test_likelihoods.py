@@ -107,7 +107,9 @@ def outputs_of(layer, features):
     return features @ np.asarray(kernel) + np.asarray(bias)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    "dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)]
+)
 @ALL
 def test_elbo_is_the_sum_of_log_likelihoods_less_the_divergence(
     rng, name, dtype
@@ -180,7 +182,12 @@ def refine(model, x, y, **kwargs):
 
 
 @pytest.mark.parametrize(
-    "name", ["multilabel", "ordered_classes", "overdispersed_counts"]
+    "name",
+    [
+        "multilabel",
+        pytest.param("ordered_classes", marks=pytest.mark.slow),
+        pytest.param("overdispersed_counts", marks=pytest.mark.slow),
+    ],
 )
 def test_all_likelihoods_are_refined_and_saved(rng, name, tmp_path):
     model, x, y = trained(rng, name)
@@ -233,6 +240,7 @@ def test_classes_have_probabilities(rng, name, num_classes):
     assert np.all(summary.mutual_information >= 0.0)
 
 
+@pytest.mark.slow
 @ALL
 def test_ensembles_train_on_all_likelihoods(rng, name):
     loss, units, targets, _ = CASES[name]

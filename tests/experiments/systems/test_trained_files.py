@@ -61,7 +61,10 @@ def probabilities(path, data, outputs, activation):
 
 @pytest.mark.parametrize(
     ("num_classes", "outputs", "activation"),
-    [(3, 3, "softmax"), (2, 1, "sigmoid")],
+    [
+        (3, 3, "softmax"),
+        pytest.param(2, 1, "sigmoid", marks=pytest.mark.slow),
+    ],
 )
 def test_models_of_probabilities_are_those_of_their_logits(
     tmp_path, num_classes, outputs, activation
