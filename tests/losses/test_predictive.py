@@ -419,7 +419,10 @@ def test_config_survives_a_round_trip(rng, name):
 
 
 @ALL
-@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize(
+    "policy",
+    ["float32", pytest.param("mixed_bfloat16", marks=pytest.mark.slow)],
+)
 def test_a_model_trains_and_survives_saving(rng, name, policy, tmp_path):
     loss, y, outputs, _ = make(name, rng, (16, 1), dtype=None)
     if name in ("categorical", "ordinal"):

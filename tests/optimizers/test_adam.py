@@ -188,8 +188,8 @@ def assert_close(weights, expected):
     "arguments",
     [
         {"jit_compile": True},
-        {"steps_per_execution": 3},
-        {"run_eagerly": True},
+        pytest.param({"steps_per_execution": 3}, marks=pytest.mark.slow),
+        pytest.param({"run_eagerly": True}, marks=pytest.mark.slow),
     ],
 )
 def test_fit_gives_the_weights_of_keras(arguments):
@@ -270,6 +270,7 @@ def test_training_continues_from_a_file_bit_for_bit(tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "second"), [(KERAS, OURS), (OURS, KERAS)], ids=["ours", "keras"]
 )
