@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from tfp_refine import regularizers
+from tfp_refine.math import gaussian
 from tfp_refine.regularizers import kl_regularizer
 
 PRIORS = [
@@ -41,3 +42,27 @@ def test_the_total_is_the_sum_with_its_gradients(prior, posterior):
     assert None not in found[0]
     for total, summed in zip(*found, strict=True):
         np.testing.assert_allclose(total, summed, rtol=1e-10, atol=1e-12)
+
+
+class _PerWeight(regularizers.GaussianKL):
+    """A prior of each weight."""
+
+    def prior(self, loc, scale, prior_weights=()):
+        return gaussian.Gaussian(0.5 * loc, 1.0 + tf.abs(loc))
+
+
+class _Doubled(regularizers.GaussianKL):
+    def elementwise(self, loc, scale, prior_weights=(), draw=None):
+        return 2.0 * super().elementwise(loc, scale, prior_weights, draw)
+
+
+@pytest.mark.parametrize("make", [_PerWeight, _Doubled])
+def test_what_a_subclass_changes_is_what_is_summed(rng, make):
+    loc = tf.constant(rng.normal(size=(3, 4)))
+    scale = tf.constant(rng.uniform(0.1, 2.0, size=(3, 4)))
+    regularizer = make(0.7)
+    np.testing.assert_allclose(
+        regularizer(loc, scale),
+        np.sum(regularizer.elementwise(loc, scale)),
+        rtol=1e-12,
+    )

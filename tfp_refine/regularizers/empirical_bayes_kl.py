@@ -124,17 +124,6 @@ class EmpiricalBayesKL(kl_regularizer.KLRegularizer):
             keras.ops.zeros_like(prior_scale) + mean, prior_scale
         )
 
-    def total(
-        self,
-        loc: tf.Tensor,
-        scale: tf.Tensor,
-        prior_weights: kl_regularizer.PriorWeights = (),
-        draw: tf.Tensor | None = None,
-    ) -> tf.Tensor:
-        return gaussian.total_kl_divergence(
-            gaussian.Gaussian(loc, scale), self.prior(loc, scale, prior_weights)
-        )
-
     def penalty(
         self,
         loc: tf.Tensor,

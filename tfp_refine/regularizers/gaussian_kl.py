@@ -51,14 +51,3 @@ class GaussianKL(kl_regularizer.KLRegularizer):
             prior_scale_lib.number(self.prior_scale), dtype=loc.dtype
         )
         return gaussian.Gaussian(keras.ops.zeros_like(scale), scale)
-
-    def total(
-        self,
-        loc: tf.Tensor,
-        scale: tf.Tensor,
-        prior_weights: kl_regularizer.PriorWeights = (),
-        draw: tf.Tensor | None = None,
-    ) -> tf.Tensor:
-        return gaussian.total_kl_divergence(
-            gaussian.Gaussian(loc, scale), self.prior(loc, scale, prior_weights)
-        )
