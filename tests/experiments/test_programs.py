@@ -58,3 +58,14 @@ def test_a_wrong_value_names_its_flag(name):
     assert process.stderr.splitlines()[-1] == (
         f"{name}: --seed must be at least 0. Received: --seed=-1"
     )
+
+
+def test_a_python_without_docstrings_is_named_as_the_reason():
+    process = subprocess.run(
+        [sys.executable, "-OO", "-m", "tfp_refine.experiments.uci", "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode != 0
+    assert "which Python leaves out with -OO" in process.stderr

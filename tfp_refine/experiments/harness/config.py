@@ -13,6 +13,7 @@ import json
 import numbers
 import os
 import re
+import sys
 import types
 import typing
 from collections.abc import Callable
@@ -159,9 +160,15 @@ def specs(cls: type["Config"]) -> dict[str, Spec]:
     """Returns the `Spec` of each field of a configuration, in their order.
 
     Raises:
+        RuntimeError: If Python runs without docstrings.
         TypeError: If a field is not documented in a group, or has an
             annotation that no flag can have.
     """
+    if sys.flags.optimize >= 2:
+        raise RuntimeError(
+            "Experiments read their flags from docstrings, which Python leaves "
+            "out with -OO and PYTHONOPTIMIZE=2: start it without these."
+        )
     hints = typing.get_type_hints(cls, include_extras=True)
     known = {}
     for one in dataclasses.fields(cls):
