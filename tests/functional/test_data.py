@@ -10,7 +10,7 @@ from tfp_refine.functional import data
 
 def test_examples_become_tensors_in_floatx(rng):
     x, y = rng.normal(size=(6, 3)), np.arange(6)
-    x_out, y_out, num_examples = data.examples(x, y)
+    (x_out, y_out), num_examples = data.examples(x, y)
     assert x_out.dtype == "float32"
     assert y_out.dtype.is_integer
     np.testing.assert_array_equal(x_out, x.astype("float32"))
@@ -20,7 +20,7 @@ def test_examples_become_tensors_in_floatx(rng):
 
 def test_nested_structures_keep_their_structure(rng):
     x = {"b": rng.normal(size=(4, 2)), "a": [tf.ones([4]), np.zeros((4, 1, 2))]}
-    x_out, _, num_examples = data.examples(x, (np.ones(4), np.ones((4, 2))))
+    (x_out, _), num_examples = data.examples(x, (np.ones(4), np.ones((4, 2))))
     assert num_examples == 4
     keras.tree.assert_same_structure(x, x_out)
     np.testing.assert_allclose(x_out["b"], x["b"], rtol=1e-6)
@@ -31,7 +31,7 @@ def test_a_dataset_is_read_whole_in_its_order():
     y = np.arange(7)
     dataset = tf.data.Dataset.from_tensor_slices((x, y))
     for read in (dataset.batch(3), dataset.batch(1), dataset.batch(7)):
-        x_out, y_out, num_examples = data.examples(read)
+        (x_out, y_out), num_examples = data.examples(read)
         np.testing.assert_array_equal(x_out["a"], x["a"])
         np.testing.assert_array_equal(y_out, y)
         assert num_examples == 7
@@ -41,7 +41,7 @@ def test_a_dataset_that_hides_its_size_is_read(rng):
     dataset = tf.data.Dataset.from_tensor_slices((np.ones((5, 2)), np.ones(5)))
     dataset = dataset.filter(lambda x, y: True).batch(2)
     assert dataset.cardinality() == tf.data.UNKNOWN_CARDINALITY
-    assert data.examples(dataset)[2] == 5
+    assert data.examples(dataset)[1] == 5
 
 
 def _dataset(*parts):
@@ -56,12 +56,17 @@ ONES = np.ones((4, 2))
     [
         (ONES, None, "`y` must be given.*y=None, x of type ndarray"),
         (_dataset(ONES, ONES), ONES, "`y` must be None when `x` is a tf.data"),
-        (_dataset(ONES), None, r"must yield pairs \(x, y\)"),
-        (_dataset(ONES, ONES, ONES), None, r"must yield pairs \(x, y\)"),
+        (_dataset(ONES), None, r"must yield \(x, y\) or \(x, y, sample_weight"),
+        (_dataset(*[ONES] * 4), None, r"must yield \(x, y\) or \(x, y, sample"),
+        (_dataset(*[ONES] * 3), None, r"`sample_weight` must.*\(4, 2\)"),
         (_dataset(ONES, ONES).repeat(), None, "endless one; leave out"),
         (_dataset(ONES, ONES).take(0), None, "dataset must not be empty"),
-        (ONES, np.ones(3), r"same number.*\[4\] in x and \[3\] in y"),
-        ([ONES, ONES[:2]], np.ones(4), r"same number.*\[4, 2\] in x"),
+        (ONES, np.ones(3), r"same number.*\[4\] in x, \[3\] in y"),
+        (
+            [ONES, ONES[:2]],
+            np.ones(4),
+            r"same number.*\[4, 2\] in x, \[4\] in y",
+        ),
         (ONES[:0], np.ones(0), r"`x` must not be empty.*shape=\(0, 2\)"),
         (ONES * np.nan, np.ones(4), "`x` must be finite.*8 of 8 values NaN"),
         (ONES * 1e300, np.ones(4), "8 of 8 values.* infinite in float32"),
@@ -82,6 +87,42 @@ ONES = np.ones((4, 2))
 def test_bad_examples_are_refused(x, y, message):
     with pytest.raises(ValueError, match=message):
         data.examples(x, y)
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (np.ones(3), r"\[4\] in x, \[4\] in y, \[3\] in sample_weight"),
+        (-ONES[:, 0], "none is negative.*value -1, sum -4"),
+        (0 * ONES[:, 0], "not all are 0.*sum 0"),
+        (ONES * np.nan, "`sample_weight` must be finite"),
+        ([ONES[:, 0]] * 2, "`sample_weight` must be one number for each"),
+    ],
+)
+def test_bad_weights_are_refused(weight, message):
+    with pytest.raises(ValueError, match=message):
+        data.examples(ONES, ONES[:, 0], weight)
+
+
+def test_weights_are_floats_one_for_each_example():
+    for weight in (np.arange(4), np.arange(4.0)[:, np.newaxis]):
+        for given in (
+            (ONES, ONES, weight),
+            (_dataset(ONES, ONES, weight),),
+        ):
+            (_, _, found), _ = data.examples(*given)
+            assert found.dtype == "float32"
+            np.testing.assert_array_equal(found, np.arange(4))
+    for y, sample_weight in ((ONES, None), (None, ONES)):
+        with pytest.raises(ValueError, match="must be None when `x` is a tf"):
+            data.examples(_dataset(ONES, ONES), y, sample_weight)
+
+
+def test_weights_of_a_dataset_are_not_ignored():
+    with pytest.raises(ValueError, match="weights of examples are not used"):
+        data.pair(_dataset(ONES, ONES, ONES[:, 0]))
+    x, y, num_examples = data.pair(_dataset(ONES, ONES[:, 0]))
+    assert (x.shape, y.shape, num_examples) == ((4, 2), (4,), 4)
 
 
 def test_inputs_are_checked_the_same_way():
@@ -120,7 +161,7 @@ def test_a_model_that_says_nothing_of_its_inputs_takes_any():
 
 def test_dataset_that_is_not_batched_is_told_so():
     dataset = tf.data.Dataset.from_tensor_slices((np.ones((4, 3)), np.ones(4)))
-    with pytest.raises(ValueError, match="12.* in x and .*4.* must be batched"):
+    with pytest.raises(ValueError, match="12.* in x, .*4.* must be batched"):
         data.examples(dataset)
 
 
@@ -160,14 +201,14 @@ def _peak(function):
 def test_one_copy_of_arrays_is_held(dtype):
     x, y = _large(dtype), np.arange(_ROWS)
     size = _SIZE * (0.25 if dtype == "uint8" else 1.0)
-    peak, (tensor, _, _) = _peak(lambda: data.examples(x, y))
+    peak, ((tensor, _), _) = _peak(lambda: data.examples(x, y))
     assert peak < 1.2 * size
     assert tensor.dtype == ("uint8" if dtype == "uint8" else "float32")
 
 
 def test_tensors_are_taken_as_they_are():
     x = tf.ones([_ROWS, _FEATURES])
-    peak, (tensor, _, _) = _peak(lambda: data.examples(x, tf.ones([_ROWS])))
+    peak, ((tensor, _), _) = _peak(lambda: data.examples(x, tf.ones([_ROWS])))
     assert tensor is x
     assert peak < 0.2 * _SIZE
 
@@ -177,7 +218,7 @@ def test_a_dataset_is_held_once():
         lambda n: (tf.ones([2**8, _FEATURES]), tf.ones([2**8]))
     )
     list(dataset.take(1))  # Its threads have memory of their own.
-    peak, (x, _, num_examples) = _peak(lambda: data.examples(dataset))
+    peak, ((x, _), num_examples) = _peak(lambda: data.examples(dataset))
     assert num_examples == _ROWS
     assert peak < 1.3 * _SIZE
     np.testing.assert_array_equal(x[-1], np.ones(_FEATURES))

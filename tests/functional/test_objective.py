@@ -219,12 +219,40 @@ def test_an_objective_holds_what_work_starts_from(rng):
     assert found.link == LOGITS
     np.testing.assert_allclose(found.data[0], x, rtol=1e-6)
     np.testing.assert_array_equal(found.params, found.view.params())
-    nll = found.nll(*found.data, found.params, found.fixed, 1, 0)
+    nll = found.nll(found.data, found.params, found.fixed, 1, 0)
     expected = LOSSES.sparse_categorical_crossentropy(
         y, model(x), from_logits=True
     )
     np.testing.assert_allclose(nll, expected, rtol=1e-5)
     np.testing.assert_allclose(found.head_nll, nll[:2], rtol=1e-5)
+
+
+def test_examples_count_as_often_as_their_weights_say(rng):
+    x, y = rng.normal(size=(6, 2)), np.arange(6) % 3
+    weight = np.array([0.0, 1.0, 2.0, 3.0, 0.5, 1.0])
+    model = compiled(LOSSES.SparseCategoricalCrossentropy(from_logits=True))
+    plain = made(model, x, y)
+    weighted = made(model, x, y, sample_weight=weight)
+    arguments = plain.params, plain.fixed, 1, 0
+    np.testing.assert_allclose(
+        weighted.nll(weighted.data, *arguments),
+        weight * plain.nll(plain.data, *arguments),
+        rtol=1e-6,
+    )
+    # As `fit` has it.
+    np.testing.assert_allclose(
+        weighted.training_loss(weighted.data, *arguments)[0],
+        model.evaluate(x, y, batch_size=6, sample_weight=weight, verbose=0),
+        rtol=1e-5,
+    )
+    with pytest.raises(ValueError, match="With `sample_weight` the loss must"):
+        made(
+            model,
+            x,
+            y,
+            lambda y_true, y_pred: tf.reduce_mean(y_pred),
+            sample_weight=weight,
+        )
 
 
 def test_training_loss_is_that_of_training_mode(rng):
@@ -239,7 +267,7 @@ def test_training_loss_is_that_of_training_mode(rng):
     model.compile(loss="mse")
     found = made(model, x, np.zeros((6, 1)))
     nll, fixed, penalty = found.training_loss(
-        *found.data, found.params, found.fixed, 1, 0
+        found.data, found.params, found.fixed, 1, 0
     )
     for before, now in zip(found.fixed, found.view.fixed(), strict=True):
         np.testing.assert_array_equal(before, now)
@@ -340,7 +368,7 @@ def test_ignored_labels_have_no_part_in_an_objective():
     made = functional.Objective(
         functional.WeightView(model), np.ones((3, 2)), y, loss
     )
-    nll = made.nll(*made.data, made.params, made.fixed, 0, 0).numpy()
+    nll = made.nll(made.data, made.params, made.fixed, 0, 0).numpy()
     np.testing.assert_array_equal(nll == 0.0, y == -1)
 
 
@@ -353,7 +381,7 @@ def test_masked_positions_do_not_count(rng):
     model.compile("sgd", loss)
     for per_example in (True, False):
         found = made(model, x, y, per_example=per_example)
-        arguments = *found.data, found.params, found.fixed, 1, 0
+        arguments = found.data, found.params, found.fixed, 1, 0
         nll = found.nll(*arguments)
         log_probs = tf.nn.log_softmax(model(x))[..., 1]
         expected = -np.sum(np.where(y == 1, log_probs, 0.0), axis=-1)

@@ -294,7 +294,7 @@ def test_models_train_as_by_keras(rng, vectorized):
 
     def loss(params, fixed, common, batch, key, step):
         nll, fixed, penalty = objective.training_loss(
-            *batch, params, fixed, key, step
+            batch, params, fixed, key, step
         )
         return nll + penalty, nll, fixed
 

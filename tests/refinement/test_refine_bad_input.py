@@ -27,7 +27,7 @@ def _nan(array):
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [
-        (lambda x: x[:-1], None, "19.* in x and .*20.* in y"),
+        (lambda x: x[:-1], None, "19.* in x, .*20.* in y"),
         (lambda x: x[:0], lambda y: y[:0], "`x` must not be empty"),
         (_nan, None, "`x` must be finite.*2 of 40"),
         (None, _nan, "`y` must be finite.*1 of 20"),

@@ -135,7 +135,7 @@ def _adversarial_loss(objective, epsilon):
     """Returns the loss at inputs and perturbed inputs, or `None` without."""
     if epsilon is None:
         return None
-    x, _ = objective.data
+    x = objective.data[0]
     if not isinstance(x, tf.Tensor) or not x.dtype.is_floating:
         raise ValueError(
             "`adversarial_epsilon` needs inputs that are one tensor of "
@@ -145,16 +145,16 @@ def _adversarial_loss(objective, epsilon):
 
     def loss(params, fixed, common, batch, key, step):
         del common
-        x, y = batch
+        x, *others = batch
         with tf.GradientTape() as tape:
             tape.watch(x)
             nll, after, penalty = objective.training_loss(
-                x, y, params, fixed, key, step
+                batch, params, fixed, key, step
             )
         # Where the loss rises (fast gradient sign).
         moved = x + epsilon * span * tf.sign(tape.gradient(nll, x))
         other_nll, _, _ = objective.training_loss(
-            tf.stop_gradient(moved), y, params, fixed, key, step
+            (tf.stop_gradient(moved), *others), params, fixed, key, step
         )
         total = 0.5 * (nll + other_nll) + penalty
         return total, total, after

@@ -88,7 +88,7 @@ class TemperatureScaling(posteriors.Posterior):
                 temperature is best: all of them, or none, are classified right.
         """
         _validation.positive_integer("batch_size", batch_size)
-        x, y, num_examples = functional.data.examples(x, y)
+        x, y, num_examples = functional.data.pair(x, y)
         likelihood = self._set_up(x)
         view = self.view
         targets = likelihood.targets(y, view.num_outputs)

@@ -6,42 +6,82 @@ import tensorflow as tf
 
 from tfp_refine.functional import tensors
 
+# Parts of training data, as Keras names them.
+NAMES = ("x", "y", "sample_weight")
 # Bytes of which are checked at a time whether they are finite.
 _CHECKED = 2**20
 
 
-def examples(x, y=None):
+def examples(x, y=None, sample_weight=None):
     """Turns training data into tensors, floats in Keras' `floatx`.
 
     They are arrays `[N, ...]` (or nested), or a finite, batched
-    `tf.data.Dataset` of `(x, y)`. Returns `x`, `y` and `N`. Raises a
-    `ValueError` unless both are finite numbers and of the same length.
+    `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`. Returns `(x, y)`,
+    with weights `[N]` the third, and `N`. Raises a `ValueError` unless all are
+    finite numbers and of the same length, and weights fit to weigh.
     """
     if isinstance(x, tf.data.Dataset):
-        if y is not None:
-            raise ValueError(
-                "`y` must be None when `x` is a tf.data.Dataset of (x, y)."
-            )
-        x, y = _read(x)
+        for name, value in (("y", y), ("sample_weight", sample_weight)):
+            if value is not None:
+                raise ValueError(
+                    f"`{name}` must be None when `x` is a tf.data.Dataset, "
+                    "which yields it along."
+                )
+        parts = _read(x)
     elif y is None:
         raise ValueError(
             "`y` must be given, unless `x` is a tf.data.Dataset of (x, y). "
             f"Received: y=None, x of type {type(x).__name__}"
         )
     else:
-        x = _map_numbers("x", x, _finite_tensor)
-        y = _map_numbers("y", y, _finite_tensor)
+        parts = [x, y] if sample_weight is None else [x, y, sample_weight]
+        parts = [
+            _map_numbers(name, part, _finite_tensor)
+            for name, part in zip(NAMES, parts, strict=False)
+        ]
     lengths = {
-        name: [leaf.shape[0] for leaf in keras.tree.flatten(value)]
-        for name, value in (("x", x), ("y", y))
+        name: [leaf.shape[0] for leaf in keras.tree.flatten(part)]
+        for name, part in zip(NAMES, parts, strict=False)
     }
-    if len(set(lengths["x"] + lengths["y"])) != 1:
+    if len(set(sum(lengths.values(), []))) != 1:
         raise ValueError(
-            "`x` and `y` must have the same number of examples. "
-            f"Received: {lengths['x']} in x and {lengths['y']} in y. (A "
-            "tf.data.Dataset must be batched, as for `fit`.)"
+            "All data must have the same number of examples. Received: "
+            + ", ".join(f"{count} in {name}" for name, count in lengths.items())
+            + ". (A tf.data.Dataset must be batched, as for `fit`.)"
         )
-    return x, y, lengths["x"][0]
+    if len(parts) == 3:
+        parts[2] = _weights(parts[2])
+    return tuple(parts), lengths["x"][0]
+
+
+def pair(x, y=None):
+    """Returns `x`, `y` and `N`, as `examples`, and refuses weights."""
+    parts, num_examples = examples(x, y)
+    if len(parts) == 3:
+        raise ValueError(
+            "The dataset must yield (x, y): weights of examples are not used "
+            "here. Received: (x, y, sample_weight)"
+        )
+    return *parts, num_examples
+
+
+def _weights(weights):
+    """Returns weights as floats `[N]`, checked."""
+    leaves = keras.tree.flatten(weights)
+    shapes = [tuple(leaf.shape) for leaf in leaves]
+    if len(leaves) != 1 or np.prod(shapes[0][1:]) != 1:
+        raise ValueError(
+            "`sample_weight` must be one number for each example, `[N]`. "
+            f"Received: shape {shapes}"
+        )
+    weights = tf.cast(tf.reshape(leaves[0], [-1]), keras.config.floatx())
+    low, total = float(tf.reduce_min(weights)), float(tf.reduce_sum(weights))
+    if low < 0.0 or total == 0.0:
+        raise ValueError(
+            "`sample_weight` must hold numbers of which none is negative, and "
+            f"not all are 0. Received: least value {low:g}, sum {total:g}"
+        )
+    return weights
 
 
 def inputs(x):
@@ -142,9 +182,9 @@ def check_fits(model, x):
 
 def _read(dataset):
     spec = dataset.element_spec
-    if not isinstance(spec, tuple) or len(spec) != 2:
+    if not isinstance(spec, tuple) or len(spec) not in (2, 3):
         raise ValueError(
-            "The dataset must yield pairs (x, y). "
+            "The dataset must yield (x, y) or (x, y, sample_weight). "
             f"Received: element_spec={spec}"
         )
     if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
@@ -155,7 +195,7 @@ def _read(dataset):
     blocks = max(1, int(dataset.cardinality()))
     columns = [
         _map_numbers(name, part, lambda name, _: _Column(name, blocks))
-        for name, part in zip("xy", spec, strict=True)
+        for name, part in zip(NAMES, spec, strict=False)
     ]
     empty = True
     for batch in dataset.as_numpy_iterator():

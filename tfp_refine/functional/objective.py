@@ -249,15 +249,17 @@ _LINKS = {
 class Objective:
     """A model, its training data and its loss, checked to fit each other.
 
-    Data are as for `data.examples`, the loss as for `resolve`. With
-    `per_example` the loss must return one value for each example, and outputs
-    must not be masked, as sums over examples need.
+    Data are as for `data.examples`, the loss as for `resolve`. The likelihood
+    of an example counts as often as its weight says. With `per_example` the
+    loss must return one value for each example, and outputs must not be masked,
+    as sums over examples need.
 
     Attributes:
         view: `WeightView` of the model.
         loss: What `resolve` returned.
         link: What `find_link` returned.
-        data: `(x, y)`, tensors `[N, ...]` (or nested).
+        data: `(x, y)`, tensors `[N, ...]` (or nested), or `(x, y, weight)`,
+            weights `[N]`.
         num_examples: `N`.
         params: The model's current vector.
         fixed: Values of its fixed weights.
@@ -265,47 +267,59 @@ class Objective:
             draw, to distinguish objectives.
     """
 
-    def __init__(self, view, x, y=None, loss=None, per_example=True):
+    def __init__(
+        self,
+        view,
+        x,
+        y=None,
+        loss=None,
+        per_example=True,
+        *,
+        sample_weight=None,
+    ):
         self.view = view
         self.loss = resolve(view.model, loss)
         self.link = find_link(view.model, loss)
-        x, y, self.num_examples = data.examples(x, y)
-        data.check_fits(view.model, x)
-        self.data = (x, y)
+        self.data, self.num_examples = data.examples(x, y, sample_weight)
+        data.check_fits(view.model, self.data[0])
         self.params, self.fixed = view.params(), view.fixed()
         check_finite(view.model, weights=(self.params, self.fixed))
         self.head_nll = self._check_likelihood(per_example)
 
-    def nll(self, x, y, params, fixed, key, index):
+    def nll(self, batch, params, fixed, key, index):
         """Computes the negative log likelihood of each example, nats, `[B]`.
 
-        Arguments are as for `WeightView.call`. A loss that returns a mean gives
-        a scalar.
+        The batch is a part of `data`; other arguments are as for
+        `WeightView.call`. A loss that returns a mean gives a scalar.
         """
-        outputs = self.view.call(x, params, fixed, key, index)
-        return negative_log_likelihood(self.loss, y, outputs)
+        outputs = self.view.call(batch[0], params, fixed, key, index)
+        return self._weighted_nll(batch, outputs)
 
-    def training_loss(self, x, y, params, fixed, key, index):
+    def training_loss(self, batch, params, fixed, key, index):
         """Computes the mean loss of a batch in training mode, nats, a scalar.
 
         Also returns `fixed` after the call, and the sum of the model's losses.
         """
         outputs, fixed, penalty = self.view.call_and_update(
-            x, params, fixed, key, index, True
+            batch[0], params, fixed, key, index, True
         )
-        nll = tf.reduce_mean(negative_log_likelihood(self.loss, y, outputs))
+        nll = tf.reduce_mean(self._weighted_nll(batch, outputs))
         return tf.cast(nll, penalty.dtype), fixed, penalty
+
+    def _weighted_nll(self, batch, outputs):
+        nll = negative_log_likelihood(self.loss, batch[1], outputs)
+        return nll * tf.cast(batch[2], nll.dtype) if len(batch) == 3 else nll
 
     def _check_likelihood(self, per_example):
         """Runs two examples, so that a mismatch shows before long work."""
-        x, y = data.take(self.data, slice(0, 2))
+        batch = data.take(self.data, slice(0, 2))
         try:
-            outputs = self.view.call(x, self.params, self.fixed, 0)
+            outputs = self.view.call(batch[0], self.params, self.fixed, 0)
             check_targets(self.loss, self.data[1], outputs)
-            nll = negative_log_likelihood(self.loss, y, outputs)
+            nll = negative_log_likelihood(self.loss, batch[1], outputs)
         except Exception as error:
             shapes = keras.tree.map_structure(
-                lambda value: tuple(value.shape), self.data
+                lambda value: tuple(value.shape), self.data[:2]
             )
             raise ValueError(
                 "The model and its loss cannot be evaluated on the data. "
@@ -325,9 +339,15 @@ class Objective:
             )
         if is_masked:
             self._check_unmasked()
-        if not per_example:
+        if not per_example and len(self.data) == 2:
             return nll.numpy()
-        count = data.num_examples(x)
+        count = data.num_examples(batch[0])
+        if nll.shape.rank == 0 and len(self.data) == 3:
+            raise ValueError(
+                "With `sample_weight` the loss must return one value for each "
+                f"example, `[B]`. Received: loss={self.loss!r}, which returns "
+                "a scalar"
+            )
         if nll.shape.rank != 0 and tuple(nll.shape) != (count,):
             raise ValueError(
                 "The loss must return one value for each example, `[B]`: over "
@@ -341,7 +361,7 @@ class Objective:
 
     def _check_unmasked(self):
         """Checks all targets that count, by the mask of each block."""
-        x, y = self.data
+        x, y = self.data[:2]
         for begin in range(0, self.num_examples, _BLOCK):
             rows = slice(begin, begin + _BLOCK)
             outputs = self.view.call(

@@ -71,7 +71,7 @@ def train(
         def loss(params, fixed, common, batch, key, step):
             del common
             nll, fixed, penalty = objective.training_loss(
-                *batch, params, fixed, key, step
+                batch, params, fixed, key, step
             )
             return nll + penalty, nll + penalty, fixed
 
@@ -183,7 +183,7 @@ def _from_arrays(arrays, like):
 def _open_checkpoint(directory, name, objective, start, settings):
     if directory is None:
         return None
-    view, (x, y) = objective.view, objective.data
+    view = objective.view
     head = data.take(objective.data, slice(0, 2))
     first = tf.nest.map_structure(lambda value: value[0], start)
     outputs, _, penalty = view.call_and_update(
@@ -205,5 +205,8 @@ def _open_checkpoint(directory, name, objective, start, settings):
             "loss": resumable.rounded(nll),
             "penalty": resumable.rounded(penalty),
         },
-        {"x": x, "y": y, "initial_weights": start},
+        {
+            **dict(zip(data.NAMES, objective.data, strict=False)),
+            "initial_weights": start,
+        },
     )

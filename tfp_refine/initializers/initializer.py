@@ -90,7 +90,7 @@ class PosteriorInitializer(_validation.Shown):
         if y is None and not is_dataset:
             x = functional.data.inputs(x)
         else:
-            x, y, _ = functional.data.examples(x, y)
+            x, y, _ = functional.data.pair(x, y)
         functional.data.check_fits(model, x)
         return x, y
 

@@ -112,7 +112,7 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
         """
         _validation.positive_integer("batch_size", batch_size)
         view = self.view
-        x, y, num_examples = functional.data.examples(x, y)
+        x, y, num_examples = functional.data.pair(x, y)
         view.check_inputs(x)
         likelihoods.check_loss(view.model, self._kind, view.num_outputs)
         likelihood = likelihoods.of_kind(self._kind, view.num_outputs)

@@ -67,7 +67,7 @@ class EvidenceBound:
         `on_batch` is called with the number of examples done.
         """
         _validation.positive_integer("batch_size", batch_size)
-        x, y, _ = functional.data.examples(x, y)
+        x, y, _ = functional.data.pair(x, y)
         self.view.check_inputs(x)
         targets = self.likelihood.targets(y, self.view.num_outputs)
         return self.view.inputs(x, batch_size, on_batch, self.fixed), targets

@@ -58,7 +58,7 @@ def fast_gradient_sign(
     batch_size = _validation.positive_integer("batch_size", batch_size)
     seed = functional.seeds.check(seed)
     functional.data.check_model(model)
-    x, y, num_examples = functional.data.examples(x, y)
+    x, y, num_examples = functional.data.pair(x, y)
     for name, value in (("x", x), ("y", y)):
         if not isinstance(value, tf.Tensor):
             raise ValueError(

@@ -66,11 +66,11 @@ def expected_log_likelihood(
     blocks = (num_rows + size - 1) // size
 
     def block_nll(key, params, shared, index):
-        fixed, x, y = shared
-        nll = objective.nll(x, y, params, fixed, key, index)
+        fixed, batch = shared
+        nll = objective.nll(batch, params, fixed, key, index)
         nll = tf.cast(nll, tf.float64)
         if nll.shape.rank == 0:  # a mean over the block
-            size = tf.shape(keras.tree.flatten(x)[0])[0]
+            size = tf.shape(keras.tree.flatten(batch)[0])[0]
             return nll * tf.cast(size, tf.float64)
         return tf.reduce_sum(nll)
 
@@ -81,10 +81,10 @@ def expected_log_likelihood(
     def body(index, total):
         first = (index % blocks) * size
         block = rows[first : first + size]
-        x, y = keras.tree.map_structure(
+        batch = keras.tree.map_structure(
             lambda value: tf.gather(value, block), data
         )
-        return index + 1, total - compute(key, params, (fixed, x, y), index)
+        return index + 1, total - compute(key, params, (fixed, batch), index)
 
     _, total = tf.while_loop(
         lambda index, total: index < num_samples * blocks,

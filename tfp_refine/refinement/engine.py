@@ -40,7 +40,7 @@ class Engine:
 
         def loss(params, fixed, common, batch, key, step):
             nll = tf.reduce_mean(
-                objective.nll(*batch, params, common, key, step)
+                objective.nll(batch, params, common, key, step)
             )
             penalized = nll
             if settings.refine_deterministic:

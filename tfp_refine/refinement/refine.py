@@ -170,8 +170,7 @@ def run(model, x, y, settings):
         settings.depends_on()
         | {"likelihood": resumable.rounded(objective.head_nll)},
         {
-            "x": objective.data[0],
-            "y": objective.data[1],
+            **dict(zip(data.NAMES, objective.data, strict=False)),
             "posterior": objective.params,
             "prior": objective.prior,
             "other_weights": objective.fixed,
