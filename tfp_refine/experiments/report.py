@@ -97,7 +97,7 @@ def _sections(results, main, extra_sections):
     note = [_DIAGNOSTICS] if "max_r_hat" in others else []
     parts = {
         "What is compared": _description(results),
-        "Test data": [
+        "Predictions": [
             *main,
             *_table(results, _PARTS_OF_UNCERTAINTY, _UNCERTAINTY),
         ],
@@ -174,7 +174,10 @@ def _data(results):
         if results.facts[f"num_{part}"]
     ]
     text = f"{results.config.dataset} ({results.kind}): {', '.join(sizes)} "
-    return f"{text}examples; {done} of {seeds} seed{'s' * (seeds > 1)}"
+    text += f"examples; {done} of {seeds} seed{'s' * (seeds > 1)}"
+    if results.config.measure_on == "validation":
+        text += ". The test examples here were taken from the training set"
+    return text
 
 
 def _description(results):

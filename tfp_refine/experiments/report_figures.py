@@ -30,10 +30,10 @@ def draw(results: bench.Results) -> dict[str, list[page.Figure]]:
     """
     of, titles = _Drawing(results), results.titles
     return {
-        "Test data": [
+        "Predictions": [
             *page.figure(
                 "nll",
-                "Negative log likelihood of test data: means, standard "
+                "Negative log likelihood: means, standard "
                 "deviations and single seeds.",
                 of.ranking,
             ),

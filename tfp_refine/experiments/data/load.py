@@ -1,5 +1,6 @@
 """Loads the data set that a configuration names."""
 
+import dataclasses
 import math
 import pathlib
 
@@ -13,6 +14,8 @@ from tfp_refine.experiments.data import words
 from tfp_refine.experiments.harness import config as config_lib
 from tfp_refine.experiments.harness import fields
 
+# Part of the training set that is measured in place of test data, by default.
+_HELD_OUT = 0.1
 _TEXTS = ("20newsgroups", "ag_news_subset", "imdb_reviews", "trec")
 
 
@@ -56,6 +59,14 @@ def load(config: fields.Bench, number: int = 0) -> dataset.Dataset:
         ) from error
     _check_part(config, "train", data.train)
     _check_part(config, "test", data.test)
+    if config.measure_on == "validation":
+        fraction = config.validation_fraction or _HELD_OUT
+        train, held_out = _split_off(*data.train, fraction, config.seed)
+        # What was made of test inputs goes with them.
+        data = dataclasses.replace(
+            data, train=train, test=held_out, unseen={}, shifted=tuple,
+            pixels=None,
+        )  # fmt: skip
     return data
 
 
@@ -91,7 +102,7 @@ def _regression(config, number):
         seed=config.seed,
         kind=config.split_kind,
     )
-    train, validation = _split_off(split.x_train, split.y_train, config)
+    train, validation = _validation(split.x_train, split.y_train, config)
     return dataset.Dataset(
         train=train,
         validation=validation,
@@ -115,7 +126,7 @@ def _table(config, number):
             raw.features[rows].astype(np.float32)
             for rows in (split.train_index, split.test_index)
         )
-    train, validation = _split_off(
+    train, validation = _validation(
         x_train, raw.labels[split.train_index], config
     )
     return dataset.Dataset(
@@ -130,7 +141,7 @@ def _table(config, number):
 def _texts(config, number):
     del number  # texts have one split
     texts = _load_texts(config, config.dataset)
-    (x, y), (x_validation, y_validation) = _split_off(
+    (x, y), (x_validation, y_validation) = _validation(
         texts.x_train, texts.y_train, config
     )
     _check_part(config, "train", (x, y))  # they have the vocabulary
@@ -153,12 +164,16 @@ def _load_texts(config, name):
     return datasets.load_texts(name, config.data_dir, config.download)
 
 
-def _split_off(x, y, config):
-    """Splits validation examples off, at random; none by default."""
-    fraction = config.validation_fraction or 0.0
+def _validation(x, y, config):
+    """Splits validation examples off, none by default."""
+    return _split_off(x, y, config.validation_fraction, config.seed)
+
+
+def _split_off(x, y, fraction, seed):
+    """Splits examples off, at random; returns pairs of the others and these."""
     if not fraction:
         return (x, y), (x[:0], y[:0])
-    order = np.random.default_rng([config.seed, 4]).permutation(len(y))
+    order = np.random.default_rng([seed, 4]).permutation(len(y))
     # Rounded first, as 0.07 * 100 is 7.000000000000001.
     count = math.ceil(round(fraction * len(y), 6))
     validation, train = order[:count], order[count:]

@@ -101,6 +101,9 @@ class Data(config.Config):
         validation_fraction: Part of the training set that is kept for
             validation. Defaults to 0.1 where a system or option needs one, else
             to 0.
+        measure_on: Examples that metrics are of. validation: a part of the
+            training set, --validation_fraction or 0.1, in place of test data:
+            to choose settings.
         scaling: Inputs as the model sees them: standardized, pixels from 0 to 1
             (unit), or as they are (none).
         classes: Classes of images to train on; the others become the unseen set
@@ -115,6 +118,7 @@ class Data(config.Config):
     download: bool = False
     split_kind: Literal["random", "given"] = "random"
     validation_fraction: RateOrZero | None = None
+    measure_on: Literal["test", "validation"] = "test"
     scaling: Literal["standardized", "unit", "none"] = "standardized"
     classes: tuple[Length, ...] = ()
     vocabulary: Pair = 10000
