@@ -61,3 +61,8 @@ def test_work_of_earlier_runs_is_not_counted_for_the_time_left(
 )
 def test_durations_are_readable(seconds, text):
     assert progress.duration(seconds) == text
+
+
+def test_work_that_was_not_done_is_not_told(capsys):
+    progress.Progress("training", 5).close()
+    assert not capsys.readouterr().err

@@ -12,7 +12,7 @@ _ARGUMENTS = {
     "kernel_size": 3,
     "strides": 2,
     "padding": "same",
-    "output_padding": 1,
+    "output_padding": 0,  # not the default of "same"
     "activation": "tanh",
     "kernel_regularizer": regularizers.GaussianKL(2.0),
     "bias_regularizer": regularizers.GaussianKL(0.5),

@@ -63,8 +63,8 @@ class Progress:
         self.update(self._done + steps)
 
     def close(self, text: str = "") -> None:
-        """Tells how long the work took."""
-        if self._is_closed:
+        """Tells how long the work took, if there was any."""
+        if self._is_closed or self._first is None:
             return
         self._is_closed = True
         taken = duration(time.monotonic() - self._begin)
