@@ -15,11 +15,14 @@ if _missing := [
         "installs: pip install 'tfp_refine[tf]'"
     )
 
-# The program of an experiment reads its flags, and shows its help, before it
-# imports the rooms that it needs, and TensorFlow with them.
+# A program reads its flags, and shows its help, before it imports the rooms
+# that it needs, and TensorFlow with them.
 if not (
     _sys.argv[:1] == ["-m"]
-    and any(a.startswith(f"{__name__}.experiments.") for a in _sys.orig_argv)
+    and any(
+        a == __name__ or a.startswith(f"{__name__}.experiments.")
+        for a in _sys.orig_argv
+    )
 ):
     import keras as _keras
 

@@ -31,6 +31,7 @@ LEVELS = (
         "sampling",
     },
     {"experiments", build_file.PACKAGE},
+    {"__main__"},
 )
 # A model that becomes Bayesian is initialized.
 SIDEWAYS = {"models": {"initializers"}}

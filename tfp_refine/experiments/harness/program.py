@@ -3,7 +3,6 @@
 The only module of the experiments that knows of absl's flags.
 """
 
-import contextlib
 import importlib
 import inspect
 import logging
@@ -12,7 +11,6 @@ import re
 import shutil
 import signal
 import sys
-import tempfile
 import textwrap
 import traceback
 from collections.abc import Callable
@@ -23,6 +21,7 @@ from absl import app
 from absl import flags
 
 from tfp_refine.experiments.harness import config as config_lib
+from tfp_refine.experiments.harness import noise
 
 FLAGS = flags.FLAGS
 _ABSL_MODULES = ("absl.app", "absl.logging")
@@ -170,7 +169,7 @@ class _Program:
         """Shows what a flag asks for, if one does, and exits."""
         asked = [name for name in self._extra if own[name].value == "true"]
         if "list" in asked:
-            with _no_noise(FLAGS.verbosity < 1):
+            with noise.dropped(FLAGS.verbosity < 1):
                 text = self._listed()
         elif asked:
             text = help_text(
@@ -195,7 +194,7 @@ class _Program:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._interrupt)
         try:
-            with _no_noise(FLAGS.verbosity < 1):
+            with noise.dropped(FLAGS.verbosity < 1):
                 for module in self._modules:
                     importlib.import_module(module)
             _check_backend()
@@ -229,27 +228,6 @@ class _Program:
         text = " ".join(str(error).split())
         sys.stderr.write(f"{erase}{self._name}: {text}\n")
         sys.exit(status)
-
-
-@contextlib.contextmanager
-def _no_noise(applies):
-    """Drops what is written to standard error, by C++ too, if all goes well."""
-    if not applies:
-        yield
-        return
-    sys.stderr.flush()
-    terminal = os.dup(2)
-    with tempfile.TemporaryFile() as noise:
-        os.dup2(noise.fileno(), 2)
-        try:
-            yield
-        except Exception:
-            noise.seek(0)
-            os.write(terminal, noise.read())
-            raise
-        finally:
-            os.dup2(terminal, 2)
-            os.close(terminal)
 
 
 def _absl_flags():

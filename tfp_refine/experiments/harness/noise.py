@@ -1,0 +1,32 @@
+"""Quiet imports: TensorFlow greets on standard error."""
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def dropped(applies: bool = True) -> Iterator[None]:
+    """Drops what is written to standard error, by C++ too, if all goes well.
+
+    Args:
+        applies: Whether it does; else it does nothing.
+    """
+    if not applies:
+        yield
+        return
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    with tempfile.TemporaryFile() as kept:
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        except Exception:
+            kept.seek(0)
+            os.write(terminal, kept.read())
+            raise
+        finally:
+            os.dup2(terminal, 2)
+            os.close(terminal)
