@@ -15,6 +15,7 @@ VERSION = re.search(
 ).group(1)
 
 README = ROOT / "README.md"
+URL = "https://github.com/tfp-refine/tfp_refine"  # Notebooks link there.
 
 # TensorFlow is an extra, as in TFP, so that installing the library never
 # replaces a TensorFlow build that the user has chosen. The floors are the
@@ -65,7 +66,12 @@ setup(
     ),
     long_description_content_type="text/markdown",
     author="The tfp_refine authors",
-    url="https://github.com/tfp-refine/tfp_refine",  # Notebooks link there.
+    url=URL,
+    project_urls={
+        "Source": URL,
+        "Issues": f"{URL}/issues",
+        "Changes": f"{URL}/blob/main/CHANGELOG.md",
+    },
     license="Apache-2.0",
     packages=find_packages(include=["tfp_refine", "tfp_refine.*"]),
     package_data={
