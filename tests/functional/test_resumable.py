@@ -29,10 +29,21 @@ def test_works_of_several_names_share_a_folder(tmp_path):
         assert checkpoint.load()["a"] == name
 
 
+def test_a_folder_in_use_by_another_process_is_refused(tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    with (tmp_path / ".refinement.lock").open("w") as file:
+        print(12345, file=file, flush=True)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(ValueError, match="pid 12345.*`checkpoint_dir`"):
+            resumable.Checkpoint(tmp_path, "refinement", {})
+        resumable.Checkpoint(tmp_path, "deep_ensemble", {}).save(_ARRAYS)
+    resumable.Checkpoint(tmp_path, "refinement", {}).save(_ARRAYS)
+
+
 def test_a_damaged_file_is_named(tmp_path):
     checkpoint = resumable.Checkpoint(tmp_path, "refinement", {})
     checkpoint.save(_ARRAYS)
-    (file,) = tmp_path.iterdir()
+    (file,) = tmp_path.glob("*.ckpt")
     file.write_bytes(file.read_bytes()[:100])
     message = f"'{file}' cannot be read.* Remove it to start anew"
     with pytest.raises(ValueError, match=message):

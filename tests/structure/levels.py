@@ -8,7 +8,7 @@ from tests.structure import build_file
 
 # A room imports rooms of the levels below it, and what `SIDEWAYS` adds.
 LEVELS = (
-    {"_validation", "math", "plotting", "version"},
+    {"_storage", "_validation", "math", "plotting", "version"},
     {
         "bijectors",
         "datasets",

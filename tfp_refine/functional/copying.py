@@ -73,13 +73,10 @@ def specs_of(described):
 
 
 def to_bytes(model):
-    """Returns the contents of a `.keras` file; `None` if it cannot be saved."""
+    """Returns the contents of a model's `.keras` file."""
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory) / _MODEL
-        try:
-            model.save(path)
-        except (NotImplementedError, TypeError, ValueError):
-            return None
+        model.save(path)
         return path.read_bytes()
 
 

@@ -7,6 +7,7 @@ import tempfile
 import keras
 import numpy as np
 
+from tfp_refine import _storage
 from tfp_refine.functional import files
 from tfp_refine.functional import seeds
 
@@ -23,11 +24,16 @@ class Checkpoint:
     """Saves arrays so that an interruption leaves the old file or the new.
 
     The file is `name` in a folder, made if need be. `depends_on` is a dict of
-    what must be equal for it to be usable.
+    what must be equal for it to be usable. While it exists, other processes
+    cannot open the checkpoint.
     """
 
     def __init__(self, directory, name, depends_on):
-        self._path = check_folder(directory) / f"{name}.ckpt"
+        directory = check_folder(directory)
+        self._path = directory / f"{name}.ckpt"
+        self._lock = _storage.lock(
+            directory, name, f".{self._path.name}", "`checkpoint_dir`"
+        )
         self._name = name
         self._depends_on = json.loads(json.dumps(depends_on))
 

@@ -31,7 +31,7 @@ def write(path, posterior, description, arrays):
             type(posterior).__name__,
             about,
             {**arrays, **history},
-            copying.to_bytes(posterior.model),
+            _to_bytes(posterior.model),
         )
     except (OSError, TypeError) as error:
         raise ValueError(
@@ -80,6 +80,14 @@ def read(path, model, families, custom_objects):
 def same_view(view, model):
     """Returns a view of another model with the same architecture."""
     return _view(_describe(view), model, None)
+
+
+def _to_bytes(model):
+    """Returns the contents of a `.keras` file; `None` if Keras cannot save."""
+    try:
+        return copying.to_bytes(model)
+    except (NotImplementedError, TypeError, ValueError):
+        return None
 
 
 def _check_weights(view, saved, path):

@@ -1,9 +1,7 @@
 import dataclasses
-import errno
 import json
 import math
 import os
-import signal
 import subprocess
 import sys
 
@@ -163,24 +161,6 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
         make(tmp_path / "file" / "x"),
     ):
         pass
-
-
-def test_a_full_disk_is_named_and_leaves_the_old_file(tmp_path):
-    resource = pytest.importorskip("resource")
-    path = tmp_path / "a.json"
-    folder.write_json(path, {"a": 1})
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-    try:
-        with pytest.raises(OSError, match=r"Cannot write '.*a\.json': ") as e:
-            folder.write_json(path, {"a": list(range(1000))})
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)
-    assert e.value.errno == errno.EFBIG
-    assert folder.read_json(path) == {"a": 1}
-    assert [entry.name for entry in tmp_path.iterdir()] == ["a.json"]
 
 
 _HOLD = """

@@ -1,3 +1,4 @@
+import os
 import shutil
 
 import keras
@@ -168,6 +169,25 @@ def test_augmentation_reaches_the_model(problem, tmp_path):
         problem, tmp_path / "b", 8, augment=lambda x, seed: tf.zeros_like(x)
     )
     assert zeros.history[0]["loss"] != plain.history[0]["loss"]
+
+
+def test_a_save_that_fails_leaves_the_old_files(problem, tmp_path, monkeypatch):
+    mine = tmp_path / "mine"
+    mine.write_bytes(b"mine")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "tmp_segment_0.keras").symlink_to(mine)
+    _train(problem, folder, 8)
+    assert mine.read_bytes() == b"mine"
+    before = sorted(folder.iterdir())
+
+    def full(file):
+        raise OSError("The disk is full.")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"history\.json.*full"):
+        _train(problem, folder, 16)
+    assert sorted(folder.iterdir()) == before
 
 
 def test_a_damaged_checkpoint_is_an_error(problem, folder):

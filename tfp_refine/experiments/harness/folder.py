@@ -3,8 +3,6 @@
 import contextlib
 import dataclasses
 import datetime
-import errno
-import fcntl
 import hashlib
 import importlib.metadata
 import json
@@ -21,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from tfp_refine import _storage
 from tfp_refine import version
 from tfp_refine.experiments.harness import config as config_lib
 from tfp_refine.experiments.harness import tables
@@ -81,12 +80,15 @@ class Folder:
         self._experiment = experiment
         self._config = config
         self._decides = json.loads(_dumps(dict(decides)))
+        self._lock = None
 
     def __enter__(self) -> typing.Self:
         with contextlib.ExitStack() as undo:
             try:
                 self.path.mkdir(parents=True, exist_ok=True)
-                self._lock = _lock(self.path)
+                self._lock = _storage.lock(
+                    self.path, "experiment", "**/.*", "--output_dir"
+                )
                 undo.callback(self.__exit__)
                 self._check(self.path / "config.json")
             except OSError as error:
@@ -98,7 +100,7 @@ class Folder:
         return self
 
     def __exit__(self, *error: object) -> None:
-        os.close(self._lock)
+        self._lock = None
 
     def _check(self, path):
         """Refuses a folder that holds results of another configuration."""
@@ -198,7 +200,7 @@ class Folder:
             "notes": dict(extra or {}),
         }
         text = frame.to_csv(index=False)
-        write_bytes(self.path / "results.csv", text.encode())
+        _storage.write_bytes(self.path / "results.csv", text.encode())
         plain = json.loads(_dumps(contents), parse_constant=lambda _: None)
         write_json(self.path / "results.json", plain)
         return Results(frame, self.path)
@@ -226,27 +228,7 @@ def write_json(path: str | os.PathLike[str], contents: Any) -> None:
     Raises:
         OSError: If the file cannot be written; the old one is still there.
     """
-    write_bytes(path, f"{_dumps(contents)}\n".encode())
-
-
-def write_bytes(path: str | os.PathLike[str], contents: bytes) -> None:
-    """Replaces a file at once, as `write_json` does."""
-    path = pathlib.Path(path)
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(contents)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        if not isinstance(error, OSError):
-            raise
-        raised = OSError(f"Cannot write '{path}': {error.strerror or error}.")
-        raised.errno = error.errno
-        raise raised from error
+    _storage.write_bytes(path, f"{_dumps(contents)}\n".encode())
 
 
 def digest(*arrays: np.ndarray) -> str:
@@ -308,25 +290,6 @@ def machine() -> dict[str, Any]:
             for gpu in (tf.config.list_physical_devices("GPU") if tf else ())
         ],
     }
-
-
-def _lock(path):
-    """Takes a folder for this process; returns the descriptor of the lock."""
-    lock = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        owner = os.read(lock, 20).decode(errors="replace").strip()
-        os.close(lock)
-        if error.errno != errno.EAGAIN:
-            raise
-        raise ValueError(
-            f"'{path}' is in use by another process, pid {owner or 'unknown'}. "
-            "Wait until it ends, or choose another --output_dir."
-        ) from error
-    os.ftruncate(lock, 0)
-    os.write(lock, f"{os.getpid()}\n".encode())
-    return lock
 
 
 def _typed(config):

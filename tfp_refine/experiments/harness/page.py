@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from absl import logging
 
+from tfp_refine import _storage
 from tfp_refine import version
 from tfp_refine.experiments.harness import config as config_lib
-from tfp_refine.experiments.harness import folder
 from tfp_refine.experiments.harness import tables
 
 _DPI = 120
@@ -181,7 +181,7 @@ def write(
                 page.append(part.to_html())
             else:
                 png = part.png()
-                folder.write_bytes(directory / f"{part.name}.png", png)
+                _storage.write_bytes(directory / f"{part.name}.png", png)
                 markdown.append(
                     f"![{part.name}]({part.name}.png)\n\n{part.caption}\n"
                 )
@@ -196,8 +196,8 @@ def write(
                 )
     head = _HEAD.format(title=html.escape(title))
     text = "\n".join([head, *page, "</body>", "</html>", ""])
-    folder.write_bytes(directory / "report.md", "\n".join(markdown).encode())
-    folder.write_bytes(directory / "report.html", text.encode())
+    _storage.write_bytes(directory / "report.md", "\n".join(markdown).encode())
+    _storage.write_bytes(directory / "report.html", text.encode())
 
 
 def publish(

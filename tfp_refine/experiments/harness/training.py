@@ -13,6 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine import _storage
 from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine.datasets import batches
@@ -148,11 +149,11 @@ def train(
             entry |= observe(model, entry)
         history.append(entry)
         if patience is not None and _best(history, monitor) == segment:
-            save(model, directory / _BEST)
+            _save(model, directory / _BEST)
         folder.write_json(directory / _HISTORY, history)
         if tensorboard:
             _log(directory / "tensorboard", entry)
-        save(model, directory / _file(segment))
+        _save(model, directory / _file(segment))
         (directory / _file(segment - 1)).unlink(missing_ok=True)
     bar.close()
     if patience is not None:
@@ -160,11 +161,8 @@ def train(
     return Training(model, history)
 
 
-def save(model, path):
-    """Saves a model so that the file is never seen half-written."""
-    temporary = path.with_name(f"tmp_{path.name}")
-    model.save(temporary)
-    temporary.replace(path)
+def _save(model, path):
+    _storage.write_bytes(path, functional.copying.to_bytes(model))
 
 
 def _read_history(path, first):
