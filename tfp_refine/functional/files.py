@@ -7,18 +7,25 @@ the CRC-32 of each entry, which a zip archive computes anyway as it is written
 and read.
 """
 
-import contextlib
 import hashlib
+import io
 import json
+import math
 import os
-import pathlib
-import uuid
 import zipfile
 
 import numpy as np
 
+from tfp_refine import _storage
+
 FORMAT = 1
 _MANIFEST, _ARRAYS, _MODEL = "manifest.json", "arrays/", "model.keras"
+_KINDS = {
+    "kind": str,
+    "description": dict,
+    "arrays": dict,
+    "model": int | None,
+}
 # Bytes that are written and read at a time: they stay in the cache.
 _CHUNK = 2**18
 
@@ -30,43 +37,38 @@ def write(path, kind, description, arrays, model=None):
     `arrays` a dict of arrays, and `model` the bytes of a `.keras` file or
     `None`.
     """
-    path = pathlib.Path(path)
     arrays = {name: np.asarray(value) for name, value in arrays.items()}
-    # Not `mkstemp`, whose files others may not read.
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                entries = {
-                    name: _write_array(archive, name, value)
-                    for name, value in arrays.items()
-                }
-                crc32 = None
-                if model is not None:
-                    archive.writestr(_MODEL, model)
-                    crc32 = archive.getinfo(_MODEL).CRC
-                manifest = {
-                    "format": FORMAT,
-                    "kind": kind,
-                    "description": description,
-                    "arrays": entries,
-                    "model": crc32,
-                }
-                archive.writestr(_MANIFEST, json.dumps(manifest))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
+    with (
+        _storage.replacing(path) as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
+    ):
+        entries = {
+            name: _write_array(archive, name, value)
+            for name, value in arrays.items()
+        }
+        crc32 = None
+        if model is not None:
+            archive.writestr(_MODEL, model)
+            crc32 = archive.getinfo(_MODEL).CRC
+        manifest = {
+            "format": FORMAT,
+            "kind": kind,
+            "description": description,
+            "arrays": entries,
+            "model": crc32,
+        }
+        archive.writestr(_MANIFEST, json.dumps(manifest))
 
 
 def read(path):
-    """Returns what `write` wrote: the manifest, the arrays, and `model`."""
-    path = pathlib.Path(path)
+    """Returns what `write` wrote: the manifest, the arrays, and `model`.
+
+    Raises a `ValueError` that names the file if it is not as it was written.
+    Nothing larger than the file is allocated, and no code in it is run.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
+            _check_stored(archive, os.path.getsize(path))
             manifest = _manifest(archive)
             arrays = {
                 name: _read_array(archive, name, entry)
@@ -78,16 +80,9 @@ def read(path):
                 if manifest["model"] != archive.getinfo(_MODEL).CRC:
                     raise ValueError(f"{_MODEL} is not the file that was saved")
             return manifest, arrays, model
-    except (
-        OSError,
-        EOFError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        ValueError,
-        zipfile.BadZipFile,
-    ) as error:
-        raise ValueError(f"'{path}' cannot be read: {error}") from error
+    except Exception as error:  # of any kind, as the libraries answer damage
+        reason = f"{error}" or type(error).__name__
+        raise ValueError(f"'{path}' cannot be read: {reason}") from error
 
 
 def digest(arrays):
@@ -121,6 +116,15 @@ def below(arrays, prefix):
     }
 
 
+def _check_stored(archive, size):
+    """Refuses entries that are larger in memory than in a file of a size."""
+    entries = archive.infolist()
+    if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+        raise ValueError("its entries are compressed")
+    if sum(entry.file_size for entry in entries) > size:
+        raise ValueError("its entries are larger than the file")
+
+
 def _manifest(archive):
     if _MANIFEST not in archive.namelist():
         raise ValueError("it is not a file of tfp_refine")
@@ -130,35 +134,62 @@ def _manifest(archive):
         raise ValueError(
             f"its format is {found!r}, and this version reads {FORMAT}"
         )
+    for name, kind in _KINDS.items():
+        if not isinstance(manifest.get(name), kind):
+            raise ValueError(f"its {name} is {manifest.get(name)!r}")
+    saved = [_MANIFEST, *(_path(name) for name in manifest["arrays"])]
+    saved += [_MODEL] * (manifest["model"] is not None)
+    if sorted(archive.namelist()) != sorted(saved):
+        raise ValueError("its entries are not those that were saved")
     return manifest
+
+
+def _path(name):
+    return f"{_ARRAYS}{name}.npy"
+
+
+def _header(shape, dtype):
+    """Returns the bytes before those of an array in C order."""
+    stream = io.BytesIO()
+    header = {
+        "shape": shape,
+        "fortran_order": False,
+        "descr": np.lib.format.dtype_to_descr(dtype),
+    }
+    np.lib.format.write_array_header_1_0(stream, header)
+    return stream.getvalue()
 
 
 def _write_array(archive, name, value):
     """Writes an array, and returns its entry of the manifest."""
     if value.dtype.hasobject:
         raise ValueError(f"The array '{name}' holds objects, not numbers.")
-    path, data = f"{_ARRAYS}{name}.npy", _bytes(value)
-    header = {
-        "shape": value.shape,
-        "fortran_order": False,
-        "descr": np.lib.format.dtype_to_descr(value.dtype),
-    }
+    path, data = _path(name), _bytes(value)
     with archive.open(path, "w", force_zip64=True) as file:
-        np.lib.format.write_array_header_1_0(file, header)
+        file.write(_header(value.shape, value.dtype))
         for begin in range(0, len(data), _CHUNK):
             file.write(data[begin : begin + _CHUNK])
-    return _entry(value.shape, value.dtype, archive.getinfo(path))
+    return {
+        "shape": list(value.shape),
+        "dtype": value.dtype.str,
+        "crc32": archive.getinfo(path).CRC,
+    }
 
 
 def _read_array(archive, name, entry):
     """Reads an array; the archive itself compares each CRC-32."""
-    path = f"{_ARRAYS}{name}.npy"
-    with archive.open(path) as file:
-        np.lib.format.read_magic(file)
-        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-        if dtype.hasobject:
-            raise ValueError(f"the array '{name}' is a pickle of objects")
-        if _entry(shape, dtype, archive.getinfo(path)) != entry:
+    info = archive.getinfo(_path(name))
+    shape, dtype = tuple(entry["shape"]), np.dtype(entry["dtype"])
+    if dtype.hasobject:
+        raise ValueError(f"the array '{name}' is a pickle of objects")
+    header = _header(shape, dtype)
+    size = len(header) + math.prod(shape) * dtype.itemsize
+    with archive.open(info) as file:
+        if (
+            (info.file_size, info.CRC) != (size, entry["crc32"])
+            or not dtype.itemsize
+            or file.read(len(header)) != header
+        ):
             raise ValueError(
                 f"the array '{name}' is not the one that was saved"
             )
@@ -170,10 +201,6 @@ def _read_array(archive, name, entry):
                 raise ValueError(f"the array '{name}' has been cut off")
             begin += count
     return value
-
-
-def _entry(shape, dtype, info):
-    return {"shape": list(shape), "dtype": dtype.str, "crc32": info.CRC}
 
 
 def _bytes(value):
