@@ -96,18 +96,34 @@ def test_a_record_is_computed_once_and_equal_when_it_is_read_again(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ['{"a": 1', "[1]", '{"a": 1}', '{"seconds": "1"}', '{"seconds": true}',
-     '{"seconds": null}', "", "\xff"],
+    ['{"a": 1', "[1]", '{"a": 1}', '{"a": 1, "crc32": 1}', "", "\xff",
+     "[" * 10**5],
 )  # fmt: skip
 def test_a_damaged_record_is_named(tmp_path, text):
     (tmp_path / "a.json").write_text(text, encoding="latin-1")
     with (
         make(tmp_path) as of,
         pytest.raises(
-            ValueError, match=r"a\.json' is damaged\. Remove this file"
+            ValueError, match=r"a\.json' is damaged: .* Remove this file"
         ),
     ):
         of.once("a", dict)
+
+
+def test_a_changed_record_is_refused(tmp_path):
+    path = tmp_path / "a.json"
+    with make(tmp_path) as of:
+        record = of.once("a", lambda: {"a": [1.25, math.nan], "b": {"1": "x"}})
+        whole = path.read_bytes()
+        for position in range(8 * len(whole)):
+            damaged = bytearray(whole)
+            damaged[position // 8] ^= 1 << position % 8
+            path.write_bytes(damaged)
+            try:
+                found = of.once("a", dict)
+            except folder.DamagedError:
+                continue
+            assert repr(found) == repr(record)  # spaces have changed
 
 
 def test_a_record_that_fails_leaves_nothing(tmp_path):

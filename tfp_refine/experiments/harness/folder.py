@@ -12,6 +12,7 @@ import platform
 import sys
 import time
 import typing
+import zlib
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -28,6 +29,7 @@ if typing.TYPE_CHECKING:
     import pandas as pd
 
 SCHEMA = 1  # of results.json
+_DIGEST = "crc32"  # of a record, in it
 _PACKAGES = ("tensorflow", "tensorflow_probability", "keras", "numpy", "pandas")
 
 
@@ -106,9 +108,9 @@ class Folder:
         """Refuses a folder that holds results of another configuration."""
         now = {"experiment": self._experiment, "decides": self._decides}
         if not path.exists():
-            write_json(path, now)
+            write_record(path, now)
         try:
-            saved = read_json(path)
+            saved = read_record(path)
             there = {"experiment": saved["experiment"], **saved["decides"]}
         except (DamagedError, KeyError, TypeError) as error:
             raise ValueError(
@@ -151,16 +153,14 @@ class Folder:
             record = dict(compute())
             record["seconds"] = time.monotonic() - begin
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_json(path, record)
-        with contextlib.suppress(DamagedError):
-            record = read_json(path)
-            seconds = record.get("seconds") if isinstance(record, dict) else ""
-            if type(seconds) in (int, float):
-                return record
-        raise DamagedError(
-            f"'{path}' is damaged. Remove this file, and run the same "
-            "command again to compute it anew."
-        )
+            write_record(path, record)
+        try:
+            return read_record(path)
+        except DamagedError as error:
+            raise DamagedError(
+                f"{error} Remove this file, and run the same command again to "
+                "compute it anew."
+            ) from error
 
     def write_results(
         self,
@@ -214,8 +214,30 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     """
     try:
         return json.loads(pathlib.Path(path).read_text())
-    except ValueError as error:  # no JSON, no UTF-8
+    except (ValueError, RecursionError) as error:  # no JSON, no UTF-8
         raise DamagedError(f"'{path}' is damaged: {error}.") from error
+
+
+def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Reads what `write_record` wrote.
+
+    Raises:
+        DamagedError: If it is not as it was written; the message names the
+            file.
+    """
+    record = read_json(path)
+    if not isinstance(record, dict) or record.pop(_DIGEST, None) != _crc32(
+        record
+    ):
+        raise DamagedError(f"'{path}' is damaged: it is not as it was written.")
+    return record
+
+
+def write_record(
+    path: str | os.PathLike[str], record: Mapping[str, Any]
+) -> None:
+    """Writes a dict with a digest of it, as `write_json` does."""
+    write_json(path, {**record, _DIGEST: _crc32(record)})
 
 
 def write_json(path: str | os.PathLike[str], contents: Any) -> None:
@@ -290,6 +312,10 @@ def machine() -> dict[str, Any]:
             for gpu in (tf.config.list_physical_devices("GPU") if tf else ())
         ],
     }
+
+
+def _crc32(record):
+    return zlib.crc32(_dumps(record).encode())
 
 
 def _typed(config):

@@ -4,7 +4,6 @@ import math
 import os
 import pathlib
 import time
-import zipfile
 from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
@@ -150,7 +149,7 @@ def train(
         history.append(entry)
         if patience is not None and _best(history, monitor) == segment:
             _save(model, directory / _BEST)
-        folder.write_json(directory / _HISTORY, history)
+        folder.write_record(directory / _HISTORY, {"segments": history})
         if tensorboard:
             _log(directory / "tensorboard", entry)
         _save(model, directory / _file(segment))
@@ -167,8 +166,8 @@ def _save(model, path):
 
 def _read_history(path, first):
     """Reads the history of the segments before the `first` to come."""
-    history = folder.read_json(path) if path.exists() else []
-    if not isinstance(history, list) or len(history) < first:
+    history = folder.read_record(path)["segments"] if path.exists() else []
+    if len(history) < first:
         raise ValueError(
             f"'{path}' is damaged or missing. Remove the folder "
             f"'{path.parent}' to train anew."
@@ -206,13 +205,7 @@ def _load(path, like, examples):
     advice = "Remove it to train anew, or choose another folder."
     try:
         model = keras.models.load_model(path)
-    except (
-        OSError,
-        LookupError,
-        TypeError,
-        ValueError,
-        zipfile.BadZipFile,
-    ) as error:
+    except Exception as error:  # of any kind, as Keras answers damage
         raise ValueError(
             f"The checkpoint '{path}' cannot be read: {error} {advice}"
         ) from error
