@@ -57,10 +57,14 @@ ONES = np.ones((4, 2))
         (ONES, None, "`y` must be given.*y=None, x of type ndarray"),
         (_dataset(ONES, ONES), ONES, "`y` must be None when `x` is a tf.data"),
         (_dataset(ONES), None, r"must yield \(x, y\) or \(x, y, sample_weight"),
-        (_dataset(*[ONES] * 4), None, r"must yield \(x, y\) or \(x, y, sample"),
+        (_dataset(*[ONES] * 4), None, r"must yield \(x, y\) or.*: 4 parts"),
         (_dataset(*[ONES] * 3), None, r"`sample_weight` must.*\(4, 2\)"),
-        (_dataset(ONES, ONES).repeat(), None, "endless one; leave out"),
-        (_dataset(ONES, ONES).take(0), None, "dataset must not be empty"),
+        (_dataset(ONES, ONES).repeat(), None, "is endless; leave out"),
+        (
+            _dataset(ONES, ONES).take(0),
+            None,
+            "a tf.data.Dataset, must not be empty",
+        ),
         (ONES, np.ones(3), r"same number.*\[4\] in x, \[3\] in y"),
         (
             [ONES, ONES[:2]],
@@ -69,17 +73,25 @@ ONES = np.ones((4, 2))
         ),
         (ONES[:0], np.ones(0), r"`x` must not be empty.*shape=\(0, 2\)"),
         (ONES * np.nan, np.ones(4), "`x` must be finite.*8 of 8 values NaN"),
-        (ONES * 1e300, np.ones(4), "8 of 8 values.* infinite in float32"),
-        (_dataset(ONES, ONES * 1e300), None, "`y` must be finite.*8 of 8"),
+        (
+            ONES * 1e300,
+            np.ones(4),
+            "`x` must be finite in float32.*8 of 8.*finite in float64",
+        ),
+        (
+            _dataset(ONES, ONES * 1e300),
+            None,
+            "`y` must be finite in float32.*4 of 4.*in batch 1 of a tf.data",
+        ),
         (
             tf.data.Dataset.range(1, 3).map(
                 lambda n: (tf.ones([2, n]), tf.ones([2]))
             ),
             None,
-            r"All examples in `x` must have one shape.*\(1,\) and \(2,\)",
+            r"All batches of a tf.data.Dataset must have one .*as batch 2",
         ),
         (ONES, [np.array([1, np.inf, 2, 3])], "`y` must be finite.*1 of 4"),
-        (np.array([["a"]]), np.ones(1), "`x` must hold numbers.*dtype=<U1"),
+        (np.ones(1), np.array([["a"]]), "`y` must hold numbers,.*dtype=<U1"),
         (ONES, [1.0, 2.0], r"`y` must hold numbers.*shape=\(\)"),
         (ONES, ONES * 1j, "`y` must hold numbers.*complex"),
     ],
@@ -129,45 +141,21 @@ def test_inputs_are_checked_the_same_way():
     x = data.inputs([ONES, np.arange(4)])
     assert x[0].dtype == "float32"
     assert x[1].dtype.is_integer
-    with pytest.raises(ValueError, match=r"same number of.*\[2, 4\]"):
+    with pytest.raises(ValueError, match=r"same number of.*\[4, 2\] in x"):
         data.inputs([ONES, ONES[:2]])
     with pytest.raises(ValueError, match="`x` must be finite"):
         data.inputs(ONES * np.inf)
 
 
-def test_a_model_and_its_inputs_must_fit():
-    two = [keras.Input((3,)), keras.Input((None, 2))]
-    model = keras.Model(two, layers.DenseFlipout(1)(two[0]))
-    data.check_fits(model, [tf.ones([5, 3]), tf.ones([5, 9, 2])])
-    for wrong in (
-        [tf.ones([5, 3])],
-        [tf.ones([5, 4]), tf.ones([5, 9, 2])],
-        [tf.ones([5, 3]), tf.ones([5, 2])],
-        [tf.ones([5, 9, 2]), tf.ones([5, 3])],
-    ):
-        with pytest.raises(
-            ValueError, match=r"expects inputs of shape \[\(None, 3\)"
-        ):
-            data.check_fits(model, wrong)
-
-
-def test_a_model_that_says_nothing_of_its_inputs_takes_any():
-    class Anything(keras.Model):
-        def call(self, inputs):
-            return inputs
-
-    data.check_fits(Anything(), tf.ones([5, 3]))
-
-
 def test_dataset_that_is_not_batched_is_told_so():
     dataset = tf.data.Dataset.from_tensor_slices((np.ones((4, 3)), np.ones(4)))
-    with pytest.raises(ValueError, match="12.* in x, .*4.* must be batched"):
+    with pytest.raises(ValueError, match="`y` must.*elements must be batches"):
         data.examples(dataset)
 
 
-def test_inputs_are_arrays():
-    with pytest.raises(ValueError, match="Received: a tf.data.Dataset"):
-        data.inputs(tf.data.Dataset.from_tensors(np.ones((4, 3))))
+def test_inputs_of_batches_are_read_without_their_targets():
+    dataset = _dataset(ONES, ONES[:, 0], ONES[:, 0])
+    np.testing.assert_array_equal(data.inputs(dataset), ONES)
 
 
 @pytest.mark.parametrize("empty", [(), [], {}])
@@ -303,12 +291,12 @@ def test_no_more_than_a_batch_of_a_dataset_is_read():
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (_dataset(ONES).repeat(), "`x` must be a finite dataset.*endless"),
-        (_dataset(ONES).take(0), "`x` must not be an empty dataset"),
+        (_dataset(ONES).repeat(), "`x` must end.*endless"),
+        (_dataset(ONES).take(0), "`x`, a tf.data.*must not be empty"),
         (_dataset(ONES * np.nan), "`x` must be finite.*4 of 4"),
         (ONES * np.nan, "`x` must be finite.*8 of 8"),
         (ONES[:0], "`x` must not be empty"),
-        ([ONES, ONES[:2]], r"same number of examples.*\[2, 4\]"),
+        ([ONES, ONES[:2]], r"same number of examples.*\[4, 2\]"),
     ],
 )
 def test_bad_blocks_are_refused(x, message):

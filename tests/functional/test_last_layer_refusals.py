@@ -123,7 +123,7 @@ def test_subclassed_model_without_dense_is_refused_on_data(x):
     model(x)
     view = functional.LastLayerView(model)
     with pytest.raises(ValueError, match="BatchNormalization"):
-        view.check_inputs(x)
+        view.fit_inputs(x)
     assert view.layer is None
     assert_untouched(model)
 
@@ -249,10 +249,10 @@ def test_calls_are_restored_after_an_error_of_the_model(x):
     view = functional.LastLayerView(model)
     model.fails = True
     with pytest.raises(RuntimeError, match="out of order"):
-        view.check_inputs(x)
+        view.fit_inputs(x)
     assert_untouched(model)
     model.fails = False
-    view.check_inputs(x)
+    view.fit_inputs(x)
     model.fails = True
     with pytest.raises(RuntimeError, match="out of order"):
         view.inputs(x, NUM)
@@ -262,7 +262,7 @@ def test_calls_are_restored_after_an_error_of_the_model(x):
 def test_inputs_of_another_shape_are_refused(rng):
     view = functional.LastLayerView(only_the_head())
     with pytest.raises(ValueError, match="expects inputs"):
-        view.check_inputs(tf.zeros([2, SIZE + 1]))
+        view.fit_inputs(tf.zeros([2, SIZE + 1]))
 
 
 def test_features_that_are_nan_are_named(x):

@@ -27,7 +27,7 @@ def x(rng):
 def test_last_dense_is_found(make, x):
     model = randomize(make())
     view = functional.LastLayerView(model)
-    view.check_inputs(x)
+    view.fit_inputs(x)
     assert view.layer.name == "head"
     assert view.num_outputs == CLASSES
     assert_untouched(model)
@@ -37,7 +37,7 @@ def test_last_dense_is_found(make, x):
 def test_features_and_loc_reproduce_the_model(make, x):
     model = randomize(make())
     view = functional.LastLayerView(model)
-    view.check_inputs(x)
+    view.fit_inputs(x)
     features = view.inputs(x, batch_size=5)
     assert features.shape == (NUM, view.num_features)
     assert view.size == CLASSES * view.num_features == len(view.params())
@@ -54,7 +54,7 @@ def test_features_and_loc_reproduce_the_model(make, x):
 def test_subclassed_model_is_searched_once_called(x):
     view = functional.LastLayerView(subclassed())
     assert view.layer is None
-    view.check_inputs(x)
+    view.fit_inputs(x)
     assert view.layer.name == "head"
 
 
@@ -72,7 +72,7 @@ def test_integer_inputs_are_searched_with(rng):
     x = tf.constant(rng.integers(7, size=(NUM, 1)), tf.int32)
     expected = model(x)
     view = functional.LastLayerView(model)
-    view.check_inputs(x)
+    view.fit_inputs(x)
     np.testing.assert_allclose(
         view.outputs(tf.constant(view.params()), view.inputs(x, NUM)),
         expected,
@@ -92,7 +92,7 @@ def test_nested_inputs_are_searched_with(rng):
         "b": tf.constant(rng.standard_normal((NUM, 3)), tf.float32),
     }
     view = functional.LastLayerView(model)
-    view.check_inputs(x)
+    view.fit_inputs(x)
     features = view.inputs(x, 5)
     np.testing.assert_allclose(features[:, :2], x["a"])
     np.testing.assert_allclose(features[:, 2:5], x["b"])
@@ -240,7 +240,7 @@ def test_a_layer_that_is_called_by_keyword_is_seen(x):
     model = ByKeyword()
     expected = model(x)
     view = functional.LastLayerView(model)
-    view.check_inputs(x)
+    view.fit_inputs(x)
     np.testing.assert_allclose(
         view.outputs(tf.constant(view.params()), view.inputs(x, NUM)),
         expected,

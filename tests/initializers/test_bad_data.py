@@ -93,7 +93,7 @@ def test_a_single_example_is_refused():
         (X[:0], Y[:0], "must not be empty"),
         (np.where(X[3, 1] == X, np.nan, X), Y, "`x` must be finite. .* 1 of"),
         (X, np.where(Y[3, 1] == Y, np.inf, Y), "`y` must be finite. .* 1 of"),
-        (np.full(X.shape, "a"), Y, "must hold numbers"),
+        (np.full(X.shape, "a"), Y, "expects numbers as its input"),
         (X, np.full(20, "a"), "must hold numbers"),
     ],
 )
@@ -104,9 +104,9 @@ def test_data_that_do_not_fit_are_refused(x, y, message):
 def test_bad_datasets_are_refused():
     dataset = tf.data.Dataset.from_tensor_slices((X, Y)).batch(4)
     assert_refused("`y` must be None when", mlp(2), dataset, Y)
-    assert_refused("must be finite: it is read", mlp(2), dataset.repeat())
+    assert_refused("must end.*is endless", mlp(2), dataset.repeat())
     single = tf.data.Dataset.from_tensor_slices(X).batch(4)
-    assert_refused(r"must yield pairs \(x, y\)", mlp(2), single)
+    assert_refused(r"must yield \(x, y\)", mlp(2), single)
 
 
 # Models.

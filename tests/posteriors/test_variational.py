@@ -312,7 +312,7 @@ ONES = np.ones((2, 3))
         ([ONES, ONES], {}, r"expects inputs of shape"),
         (ONES[:0], {}, "`x` must not be empty"),
         (ONES * np.nan, {}, "`x` must be finite"),
-        (np.array([["a", "b", "c"]]), {}, "`x` must hold numbers"),
+        (np.array([["a", "b", "c"]]), {}, "expects numbers as its input"),
         (ONES, {"num_samples": 0}, "`num_samples` must be a positive"),
         (ONES, {"batch_size": -1}, "`batch_size` must be a positive"),
         (ONES, {"seed": "1"}, "`seed` must be a non-negative"),

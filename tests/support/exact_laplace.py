@@ -34,7 +34,7 @@ class ExactLaplace(posteriors.GaussianPosterior):
     ):
         view = view(model)
         x, y, _ = functional.data.pair(x, y)
-        view.check_inputs(x)
+        view.fit_inputs(x)
         self.likelihood = likelihoods.of_kind(
             kind, view.num_outputs, noise_scale
         )

@@ -43,8 +43,7 @@ class SWAGPosterior(posteriors.GaussianPosterior):
             ValueError: If they are invalid, or do not fit the model.
         """
         x = functional.data.inputs(x)
-        functional.data.check_fits(self.model, x)
-        self._x = x
+        self._x = functional.model_inputs.fit(self.model, x)
         return self
 
     def sample(

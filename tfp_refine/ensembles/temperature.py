@@ -89,6 +89,7 @@ class TemperatureScaling(posteriors.Posterior):
         """
         _validation.positive_integer("batch_size", batch_size)
         x, y, num_examples = functional.data.pair(x, y)
+        x = self.view.fit_inputs(x)
         likelihood = self._set_up(x)
         view = self.view
         targets = likelihood.targets(y, view.num_outputs)
@@ -118,7 +119,6 @@ class TemperatureScaling(posteriors.Posterior):
     def _set_up(self, x):
         """Takes over the weights, after looking at what the model returns."""
         view = self.view
-        view.check_inputs(x)
         likelihoods.check_loss(view.model, "classification", view.num_outputs)
         likelihood = likelihoods.of_kind("classification", view.num_outputs)
         activation = view.find_activation(x, likelihood.activations)
@@ -160,11 +160,11 @@ class TemperatureScaling(posteriors.Posterior):
 def _examples(specs):
     """Returns some inputs, to see what a model does with them."""
     rng = np.random.default_rng(0)
-    return keras.tree.map_structure(
-        lambda spec: tf.cast(
-            rng.standard_normal([8, *spec.shape[1:]])
-            * float(spec.dtype.is_floating),
-            spec.dtype,
-        ),
-        specs,
-    )
+
+    def some(spec):
+        shape = [8, *spec.shape[1:]]
+        if spec.dtype.is_floating:
+            return tf.cast(rng.standard_normal(shape), spec.dtype)
+        return tf.zeros(shape, spec.dtype)
+
+    return keras.tree.map_structure(some, specs)

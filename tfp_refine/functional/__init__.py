@@ -7,10 +7,12 @@ from tfp_refine.functional import files
 from tfp_refine.functional import layer_calls
 from tfp_refine.functional import likelihoods
 from tfp_refine.functional import members
+from tfp_refine.functional import model_inputs
 from tfp_refine.functional import objective
 from tfp_refine.functional import progress
 from tfp_refine.functional import resumable
 from tfp_refine.functional import seeds
+from tfp_refine.functional import sources
 from tfp_refine.functional import tensors
 from tfp_refine.functional import train
 from tfp_refine.functional import trajectory
@@ -37,10 +39,12 @@ __all__ = [
     "layer_calls",
     "likelihoods",
     "members",
+    "model_inputs",
     "objective",
     "progress",
     "resumable",
     "seeds",
+    "sources",
     "tensors",
     "train",
     "trajectory",

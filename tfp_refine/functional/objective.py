@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfp_refine import losses
 from tfp_refine.functional import data
+from tfp_refine.functional import model_inputs
 from tfp_refine.losses import likelihood
 from tfp_refine.math import ordinal
 
@@ -280,8 +281,8 @@ class Objective:
         self.view = view
         self.loss = resolve(view.model, loss)
         self.link = find_link(view.model, loss)
-        self.data, self.num_examples = data.examples(x, y, sample_weight)
-        data.check_fits(view.model, self.data[0])
+        (x, *others), self.num_examples = data.examples(x, y, sample_weight)
+        self.data = (model_inputs.fit(view.model, x), *others)
         self.params, self.fixed = view.params(), view.fixed()
         check_finite(view.model, weights=(self.params, self.fixed))
         self.head_nll = self._check_likelihood(per_example)

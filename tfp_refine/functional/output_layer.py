@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tfp_refine.functional import data
 from tfp_refine.functional import layer_calls
+from tfp_refine.functional import model_inputs
 from tfp_refine.functional import weight_view
 
 # How far outputs may be from those of the last layer, by compute dtype.
@@ -65,11 +66,15 @@ class OutputLayerView(weight_view.WeightView):
         is_double = self.layer.variable_dtype == "float64"
         return tf.float64 if is_double else tf.float32
 
-    def check_inputs(self, x):
-        """Checks inputs, and finds the last layer if it is not known yet."""
-        data.check_fits(self.model, x)
+    def fit_inputs(self, x):
+        """Returns inputs as the model takes them.
+
+        Finds the last layer if it is not known yet.
+        """
+        x = model_inputs.fit(self.model, x)
         if self.layer is None:
             self._find(x)
+        return x
 
     def find_activation(self, x, activations):
         """Finds the name of the activation after the last layer.

@@ -78,21 +78,20 @@ class PosteriorInitializer(_validation.Shown):
         return model
 
     def _read(self, model, x, y):
-        is_dataset = isinstance(x, tf.data.Dataset)
+        is_batched = functional.sources.is_batched(x)
         for name, value in (("x", x), ("y", y)):
-            if name in self.needs and value is None and not is_dataset:
+            if name in self.needs and value is None and not is_batched:
                 raise ValueError(
                     f"{type(self).__name__} needs training data. "
                     f"Received: {name}=None"
                 )
         if x is None:
             return None, None
-        if y is None and not is_dataset:
+        if y is None and not is_batched:
             x = functional.data.inputs(x)
         else:
             x, y, _ = functional.data.pair(x, y)
-        functional.data.check_fits(model, x)
-        return x, y
+        return functional.model_inputs.fit(model, x), y
 
     def _initialize(self, model, chosen, x, y, rng, bar):
         """Initializes the `chosen` layers of a built model.

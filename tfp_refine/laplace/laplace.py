@@ -113,7 +113,7 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
         _validation.positive_integer("batch_size", batch_size)
         view = self.view
         x, y, num_examples = functional.data.pair(x, y)
-        view.check_inputs(x)
+        x = view.fit_inputs(x)
         likelihoods.check_loss(view.model, self._kind, view.num_outputs)
         likelihood = likelihoods.of_kind(self._kind, view.num_outputs)
         targets = likelihood.targets(y, view.num_outputs)
@@ -410,7 +410,7 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
         _validation.positive_integer("batch_size", batch_size)
         self._check_ready()
         for _, block in functional.data.blocks(x, batch_size):
-            self.view.check_inputs(block)
+            block = self.view.fit_inputs(block)
             yield self.view.inputs(block, batch_size, fixed=self.fixed)
 
     # What is made of it.

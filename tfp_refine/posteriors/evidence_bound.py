@@ -68,7 +68,7 @@ class EvidenceBound:
         """
         _validation.positive_integer("batch_size", batch_size)
         x, y, _ = functional.data.pair(x, y)
-        self.view.check_inputs(x)
+        x = self.view.fit_inputs(x)
         targets = self.likelihood.targets(y, self.view.num_outputs)
         return self.view.inputs(x, batch_size, on_batch, self.fixed), targets
 

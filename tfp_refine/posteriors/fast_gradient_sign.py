@@ -14,7 +14,7 @@ from tfp_refine import losses
 def fast_gradient_sign(
     model: keras.Model,
     x: Any,
-    y: Any,
+    y: Any = None,
     num_samples: int = 10,
     seed: int | None = None,
     *,
@@ -59,6 +59,7 @@ def fast_gradient_sign(
     seed = functional.seeds.check(seed)
     functional.data.check_model(model)
     x, y, num_examples = functional.data.pair(x, y)
+    x = functional.model_inputs.fit(model, x)
     for name, value in (("x", x), ("y", y)):
         if not isinstance(value, tf.Tensor):
             raise ValueError(
@@ -70,7 +71,6 @@ def fast_gradient_sign(
             "`x` must be floating: a gradient is a direction to move in. "
             f"Received: dtype {x.dtype.name}"
         )
-    functional.data.check_fits(model, x)
     loss = functional.objective.resolve(model, loss)
     view = functional.WeightView(model, "none")
     vector, fixed = view.params(), view.fixed()

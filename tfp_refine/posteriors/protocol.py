@@ -401,7 +401,7 @@ class Posterior(_validation.Shown, abc.ABC):
         view, kept = self.view, None
         blocks = functional.data.blocks(x, batch_size)
         for number, (rows, block) in enumerate(blocks):
-            functional.data.check_fits(view.model, block)
+            block = functional.model_inputs.fit(view.model, block)
             shared = None
             for draws, first in kept or _numbered(
                 self._draw(num_samples, seed, at_once)
@@ -479,9 +479,9 @@ class _Collector:
 
     def __init__(self, x, sample_axis=None):
         self._count = None
-        if not isinstance(x, tf.data.Dataset):
+        if not functional.sources.is_batched(x):
             leaves = keras.tree.flatten(x)
-            shape = np.shape(leaves[0]) if leaves else ()
+            shape = getattr(leaves[0], "shape", ()) if leaves else ()
             self._count = shape[0] if shape else None
         self._axis = 0 if sample_axis is None else 1
         self._result = None

@@ -254,8 +254,7 @@ def load(config: fields.Bench, data: dataset.Dataset) -> keras.Model:
         model = keras.models.load_model(config.model, compile=False)
         x = functional.data.inputs(data.train[0][:2])
         view = functional.LastLayerView(model)
-        functional.data.check_fits(model, x)
-        view.check_inputs(x)
+        view.fit_inputs(x)
     except (
         OSError,
         KeyError,
