@@ -195,3 +195,20 @@ def test_bad_data_are_named(rng):
         scaled.predict(x, batch_size=0)
     with pytest.raises(ValueError, match="batch_size"):
         scaled.fit(x, y, batch_size=0)
+
+
+def test_whole_weights_are_repeated_examples(rng):
+    model, x, y = trained_models.classifier(rng)
+    weight = rng.integers(1, 4, len(x))
+    rows = np.repeat(np.arange(len(x)), weight)
+    weighted, repeated, plain, ones = (
+        ensembles.TemperatureScaling(model).fit(*data, **given).temperature
+        for data, given in (
+            ((x, y), {"sample_weight": weight}),
+            ((x[rows], y[rows]), {}),
+            ((x, y), {}),
+            ((x, y), {"sample_weight": np.ones(len(x))}),
+        )
+    )
+    np.testing.assert_allclose(weighted, repeated, rtol=1e-9)
+    assert ones == plain != weighted

@@ -58,7 +58,6 @@ ONES = np.ones((4, 2))
         (_dataset(ONES, ONES), ONES, "`y` must be None when `x` is a tf.data"),
         (_dataset(ONES), None, r"must yield \(x, y\) or \(x, y, sample_weight"),
         (_dataset(*[ONES] * 4), None, r"must yield \(x, y\) or.*: 4 parts"),
-        (_dataset(*[ONES] * 3), None, r"`sample_weight` must.*\(4, 2\)"),
         (_dataset(ONES, ONES).repeat(), None, "is endless; leave out"),
         (
             _dataset(ONES, ONES).take(0),
@@ -108,12 +107,35 @@ def test_bad_examples_are_refused(x, y, message):
         (-ONES[:, 0], "none is negative.*value -1, sum -4"),
         (0 * ONES[:, 0], "not all are 0.*sum 0"),
         (ONES * np.nan, "`sample_weight` must be finite"),
-        ([ONES[:, 0]] * 2, "`sample_weight` must be one number for each"),
     ],
 )
 def test_bad_weights_are_refused(weight, message):
     with pytest.raises(ValueError, match=message):
         data.examples(ONES, ONES[:, 0], weight)
+
+
+def test_methods_that_weigh_examples_alone_say_so():
+    x, y, weights, num_examples = data.weighted(ONES, ONES, np.arange(4))
+    assert (x.shape, y.shape, num_examples) == ((4, 2), (4, 2), 4)
+    np.testing.assert_array_equal(weights, np.arange(4))
+    assert data.weighted(ONES, ONES)[2] is None
+    for weight in (ONES, [ONES[:, 0]] * 2):
+        with pytest.raises(ValueError, match="must be one number for each"):
+            data.weighted(ONES, ONES, weight)
+
+
+def test_class_weights_become_weights_of_examples():
+    (_, _, found), _ = data.examples(
+        ONES, np.array([0, 1, 2, 1]), class_weight={1: 3.0, 0: 0.5}
+    )
+    np.testing.assert_array_equal(found, [0.5, 3.0, 1.0, 3.0])
+    weights = ONES[:, 0]
+    for given in (
+        (ONES, weights, weights),
+        (_dataset(ONES, weights, weights),),
+    ):
+        with pytest.raises(ValueError, match="`class_weight`, not both"):
+            data.examples(*given, class_weight={1: 2.0})
 
 
 def test_weights_are_floats_one_for_each_example():

@@ -255,6 +255,60 @@ def test_examples_count_as_often_as_their_weights_say(rng):
         )
 
 
+def test_weights_of_examples_go_with_values_that_have_further_axes(rng):
+    x, y = rng.normal(size=(2, 6, 3, 2))
+    weight = np.arange(6.0)
+    model = keras.Sequential([keras.Input((3, 2)), keras.layers.Dense(2)])
+    model.compile("sgd", "mae")
+    found = made(model, x, y, per_example=False, sample_weight=weight)
+    loss, *_ = found.training_loss(found.data, found.params, found.fixed, 1, 0)
+    errors = np.abs(y - model(x).numpy()).mean(axis=(1, 2))
+    np.testing.assert_allclose(loss, np.mean(weight * errors), rtol=1e-5)
+
+
+def test_weights_of_positions_are_those_of_likelihood_losses(rng):
+    x, y = rng.normal(size=(5, 3, 2)), rng.integers(0, 2, (5, 3))
+    weight = rng.uniform(size=(5, 3))
+    weight[0], weight[:, 2] = 0.0, 0.0
+    y[:, 2] = -1  # padding, of no weight
+    model = keras.Sequential([keras.Input((3, 2)), keras.layers.Dense(2)])
+    model.compile("sgd", losses.CategoricalNLL())
+    found = made(model, x, y, sample_weight=weight)
+    arguments = found.data, found.params, found.fixed, 1, 0
+    log_probs = tf.nn.log_softmax(model(x))
+    log_probs = tf.where(y == 1, log_probs[..., 1], log_probs[..., 0])
+    expected = -np.sum(weight * log_probs, axis=1)
+    np.testing.assert_allclose(found.nll(*arguments), expected, rtol=1e-5)
+    np.testing.assert_allclose(
+        found.training_loss(*arguments)[0],
+        model.evaluate(x, y, batch_size=5, sample_weight=weight, verbose=0),
+        rtol=1e-5,
+    )
+    mean = keras.Sequential([model, keras.layers.Flatten()])
+    mean.build((None, 3, 2))
+    with pytest.raises(ValueError, match=r"value for each weight, \(2, 3\)"):
+        made(mean, x, np.zeros((5, 6)), "mae", sample_weight=weight)
+
+
+def test_masked_positions_do_not_count_whatever_they_weigh(rng):
+    x = rng.normal(size=(5, 3, 2)).astype("float32")
+    x[:, 2] = 0.0
+    y = np.full((5, 3), 1)
+    y[:, 2], y[4, 0] = -1, -1
+    weight = np.arange(15.0).reshape(5, 3)
+    weight[4, 0] = 0.0
+    model = masked()
+    model.compile("sgd", losses.CategoricalNLL())
+    found = made(model, x, y, sample_weight=weight)
+    nll = found.nll(found.data, found.params, found.fixed, 1, 0)
+    log_probs = tf.nn.log_softmax(model(x))[..., 1]
+    expected = -np.sum(weight[:, :2] * log_probs[:, :2], axis=1)
+    np.testing.assert_allclose(nll, expected, rtol=1e-5)
+    weight[4, 0] = 1.0
+    with pytest.raises(ValueError, match="class numbers in .* -1, 1 such"):
+        made(model, x, y, sample_weight=weight)
+
+
 def test_training_loss_is_that_of_training_mode(rng):
     x = rng.normal(size=(6, 2)).astype("float32")
     model = keras.Sequential(

@@ -128,8 +128,8 @@ def test_a_grid_search_survives_predictions_that_are_nan(rng):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"validation_data": None}, "`validation_data` must be a pair"),
-        ({"validation_data": (1, 2, 3)}, "`validation_data` must be a pair"),
+        ({"validation_data": None}, r"`validation_data` must be \(x, y\) or"),
+        ({"validation_data": (1,)}, r"`validation_data` must be \(x, y\) or"),
         ({"grid": []}, "`grid`"),
         ({"grid": 3.0}, "`grid`"),
         ({"grid": [1.0, 0.0]}, "`grid`"),

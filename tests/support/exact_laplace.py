@@ -58,6 +58,7 @@ class ExactLaplace(posteriors.GaussianPosterior):
         ).reshape(view.size, view.size)
         precision += prior_precision * np.eye(view.size)
         values, vectors = np.linalg.eigh(precision)
+        self.training_data = self.inputs, self.targets
         link = None
         if kind == "classification":
             function = "softmax" if view.num_outputs > 1 else "sigmoid"

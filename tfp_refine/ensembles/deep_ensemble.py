@@ -25,6 +25,8 @@ def deep_ensemble(
     x: Any,
     y: Any = None,
     *,
+    sample_weight: Any = None,
+    class_weight: dict[int, float] | None = None,
     num_members: int = 10,
     steps: int = 10000,
     batch_size: int = 128,
@@ -51,8 +53,15 @@ def deep_ensemble(
             their own. Or a function of a seed that returns a built model, for
             any other.
         x: Training inputs, `[N, ...]` (or nested), or a finite, batched
-            `tf.data.Dataset` of `(x, y)`, which is read into memory.
+            `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`, which is
+            read into memory.
         y: Training targets, `[N, ...]`; `None` for a dataset.
+        sample_weight: Weights, `[N]`: the likelihood of an example counts as
+            often as its weight says. Those of positions too, `[N, T]`, with
+            losses of `tfr.losses`. `None` for a dataset of `(x, y,
+            sample_weight)`.
+        class_weight: Weights by class number, a dict, in place of
+            `sample_weight`; 1 for those left out.
         num_members: `M`, number of members. Defaults to `10`.
         steps: Steps of each. Defaults to `10000`.
         batch_size: Examples in a step. Defaults to `128`.
@@ -102,7 +111,15 @@ def deep_ensemble(
     view, *start = initial_members.initial_members(
         model, num_members, functional.seeds.key(seed, _INIT)
     )
-    objective = functional.Objective(view, x, y, loss, per_example=False)
+    objective = functional.Objective(
+        view,
+        x,
+        y,
+        loss,
+        per_example=False,
+        sample_weight=sample_weight,
+        class_weight=class_weight,
+    )
     trained = trajectory.train(
         "deep_ensemble",
         objective,

@@ -21,6 +21,8 @@ def swag(
     x: Any,
     y: Any = None,
     *,
+    sample_weight: Any = None,
+    class_weight: dict[int, float] | None = None,
     num_snapshots: int = 40,
     steps_per_snapshot: int | None = None,
     rank: int = 20,
@@ -42,8 +44,15 @@ def swag(
         model: Trained `keras.Model`, which is not changed, or an
             `EnsemblePosterior` of points.
         x: Training inputs, `[N, ...]` (or nested), or a finite, batched
-            `tf.data.Dataset` of `(x, y)`, which is read into memory.
+            `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`, which is
+            read into memory.
         y: Training targets, `[N, ...]`; `None` for a dataset.
+        sample_weight: Weights, `[N]`: the likelihood of an example counts as
+            often as its weight says. Those of positions too, `[N, T]`, with
+            losses of `tfr.losses`. `None` for a dataset of `(x, y,
+            sample_weight)`.
+        class_weight: Weights by class number, a dict, in place of
+            `sample_weight`; 1 for those left out.
         num_snapshots: Weights that the moments are of. Defaults to `40`.
         steps_per_snapshot: Steps between two. Defaults to those of an epoch.
         rank: The last snapshots, whose deviations from the running mean are the
@@ -93,7 +102,15 @@ def swag(
     _validation.proportion("momentum", momentum, one=False)
     seed = resumable.check_seed(seed, checkpoint_dir)
     view, start = _start(model)
-    objective = functional.Objective(view, x, y, loss, per_example=False)
+    objective = functional.Objective(
+        view,
+        x,
+        y,
+        loss,
+        per_example=False,
+        sample_weight=sample_weight,
+        class_weight=class_weight,
+    )
     batches = train.Batches(objective.num_examples, batch_size)
     if steps_per_snapshot is None:
         steps_per_snapshot = batches.per_epoch

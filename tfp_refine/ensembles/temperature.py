@@ -70,7 +70,13 @@ class TemperatureScaling(posteriors.Posterior):
         return super()._shown_arguments() | {"temperature": self.temperature}
 
     def fit(
-        self, x: Any, y: Any = None, *, batch_size: int = 256
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        class_weight: dict[int, float] | None = None,
+        batch_size: int = 256,
     ) -> "TemperatureScaling":
         """Chooses the temperature.
 
@@ -78,6 +84,11 @@ class TemperatureScaling(posteriors.Posterior):
             x: Validation inputs, `[N, ...]` (or nested), or a `tf.data.Dataset`
                 of `(x, y)`, batched. Not those that the model was trained on.
             y: Class numbers `[N]` or one-hot rows `[N, C]`.
+            sample_weight: Weights, `[N]`: the likelihood of an example counts
+                as often as its weight says. `None` for a dataset of `(x, y,
+                sample_weight)`.
+            class_weight: Weights by class number, a dict, in place of
+                `sample_weight`; 1 for those left out.
             batch_size: Examples computed at a time. Defaults to `256`.
 
         Returns:
@@ -88,7 +99,9 @@ class TemperatureScaling(posteriors.Posterior):
                 temperature is best: all of them, or none, are classified right.
         """
         _validation.positive_integer("batch_size", batch_size)
-        x, y, num_examples = functional.data.pair(x, y)
+        x, y, weights, num_examples = functional.data.weighted(
+            x, y, sample_weight, class_weight
+        )
         x = self.view.fit_inputs(x)
         likelihood = self._set_up(x)
         view = self.view
@@ -102,7 +115,8 @@ class TemperatureScaling(posteriors.Posterior):
             """Of the negative log likelihood, in 1 / temperature."""
             scaled = logits / math.exp(log_temperature)
             probs = scipy.special.softmax(scaled, axis=-1)
-            return np.mean(np.sum(probs * logits, axis=-1) - chosen)
+            slopes = np.sum(probs * logits, axis=-1) - chosen
+            return np.average(slopes, weights=weights)
 
         # It falls as the temperature rises: the loss is convex in the inverse.
         if derivative(_LOWEST) <= 0.0 or derivative(_HIGHEST) >= 0.0:

@@ -5,19 +5,20 @@ import numpy as np
 import tensorflow as tf
 
 from tfp_refine.functional import arrays
+from tfp_refine.functional import example_weights
 from tfp_refine.functional import sources
 
 # Parts of training data, as Keras names them.
 NAMES = sources.NAMES
 
 
-def examples(x, y=None, sample_weight=None):
+def examples(x, y=None, sample_weight=None, class_weight=None):
     """Turns training data into tensors, floats in Keras' `floatx`.
 
     They are of any kind that `sources.source` takes; batches are read into
-    memory. Returns `(x, y)`, tensors `[N, ...]` (or nested), with weights `[N]`
-    the third, and `N`. Raises a `ValueError` unless all are finite and of the
-    same length, and weights fit to weigh.
+    memory. Returns `(x, y)`, tensors `[N, ...]` (or nested), with weights the
+    third as of `example_weights.checked`, and `N`. Raises a `ValueError` unless
+    all are finite and of the same length, weights fit to weigh, and given once.
     """
     if y is None and not sources.is_batched(x):
         raise ValueError(
@@ -28,7 +29,15 @@ def examples(x, y=None, sample_weight=None):
     parts = _read(x, y, sample_weight)
     sources.check_targets(parts)
     if len(parts) == 3:
-        parts = (*parts[:2], _weights(parts[2]))
+        if class_weight is not None:
+            raise ValueError(
+                "Give `sample_weight` or `class_weight`, not both. Received: "
+                f"class_weight={class_weight!r} beside weights of examples"
+            )
+        parts = (*parts[:2], example_weights.checked(parts[2]))
+    elif class_weight is not None:
+        weights = example_weights.of_classes(parts[1], class_weight)
+        parts = (*parts, example_weights.checked(weights))
     return parts, num_examples(parts[0])
 
 
@@ -43,23 +52,17 @@ def pair(x, y=None):
     return *parts, num_examples
 
 
-def _weights(weights):
-    """Returns weights as floats `[N]`, checked."""
-    leaves = keras.tree.flatten(weights)
-    shapes = [tuple(leaf.shape) for leaf in leaves]
-    if len(leaves) != 1 or np.prod(shapes[0][1:]) != 1:
-        raise ValueError(
-            "`sample_weight` must be one number for each example, `[N]`. "
-            f"Received: shape {shapes}"
-        )
-    weights = tf.cast(tf.reshape(leaves[0], [-1]), keras.config.floatx())
-    low, total = float(tf.reduce_min(weights)), float(tf.reduce_sum(weights))
-    if low < 0.0 or total == 0.0:
-        raise ValueError(
-            "`sample_weight` must hold numbers of which none is negative, and "
-            f"not all are 0. Received: least value {low:g}, sum {total:g}"
-        )
-    return weights
+def weighted(x, y=None, sample_weight=None, class_weight=None):
+    """Returns `x`, `y`, weights `[N]` and `N`; weights are `None` if not given.
+
+    Arguments are as for `examples`. Raises a `ValueError` if weights are not
+    one for each example.
+    """
+    parts, num_examples = examples(x, y, sample_weight, class_weight)
+    if len(parts) == 2:
+        return *parts, None, num_examples
+    example_weights.one_each(parts[2])
+    return *parts, num_examples
 
 
 def inputs(x):

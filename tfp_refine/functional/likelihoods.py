@@ -36,14 +36,18 @@ class Categorical:
             logits=outputs,
         )
 
-    def statistic(self, targets, outputs):
-        """Computes the sum over examples that `log_likelihood` takes."""
-        return tf.reduce_sum(self.log_prob(targets, outputs))
+    def statistic(self, targets, outputs, weights=None):
+        """Computes the sum over examples that `log_likelihood` takes.
+
+        Each counts as often as its weight says, `[B]`.
+        """
+        return weighed_sum(self.log_prob(targets, outputs), weights)
 
     def log_likelihood(self, statistic, count):
         """Computes the log likelihood of all examples, nats.
 
-        `statistic` is the sum over them, `count` the number of all outputs.
+        `statistic` is the sum over them, `count` the number of all outputs, or
+        the sum of their weights.
         """
         del count
         return statistic
@@ -61,11 +65,12 @@ class Categorical:
         probs = tf.nn.softmax(outputs)
         return probs * (1.0 - probs)
 
-    def output_hessian_sum(self, outputs):
+    def output_hessian_sum(self, outputs, weights=None):
         """Computes the sum of `output_hessian` over examples, `[C, C]`."""
         probs = tf.nn.softmax(outputs)
-        return tf.linalg.diag(tf.reduce_sum(probs, axis=0)) - tf.matmul(
-            probs, probs, transpose_a=True
+        weighted = weighed(probs, weights)
+        return tf.linalg.diag(tf.reduce_sum(weighted, axis=0)) - tf.matmul(
+            weighted, probs, transpose_a=True
         )
 
     def predictions(self, outputs):
@@ -80,11 +85,10 @@ class _Independent:
         """Computes the Hessian, diagonal, `[B, C, C]`, as `Categorical`."""
         return tf.linalg.diag(self.output_hessian_diagonal(outputs))
 
-    def output_hessian_sum(self, outputs):
+    def output_hessian_sum(self, outputs, weights=None):
         """Computes the sum of `output_hessian` over examples, `[C, C]`."""
-        return tf.linalg.diag(
-            tf.reduce_sum(self.output_hessian_diagonal(outputs), axis=0)
-        )
+        diagonals = weighed(self.output_hessian_diagonal(outputs), weights)
+        return tf.linalg.diag(tf.reduce_sum(diagonals, axis=0))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,10 +146,10 @@ class Gaussian(_Independent):
         log_norm = math.log(self.noise_scale) + 0.5 * math.log(2.0 * math.pi)
         return tf.reduce_sum(-0.5 * tf.square(error) - log_norm, axis=-1)
 
-    def statistic(self, targets, outputs):
+    def statistic(self, targets, outputs, weights=None):
         """Computes the sum of squared errors, which no noise changes."""
         error = tf.cast(targets, outputs.dtype) - outputs
-        return tf.reduce_sum(tf.square(error))
+        return tf.reduce_sum(weighed(tf.square(error), weights))
 
     def log_likelihood(self, statistic, count):
         """Computes the log likelihood of all examples, as `Categorical`."""
@@ -159,6 +163,22 @@ class Gaussian(_Independent):
     def predictions(self, outputs):
         """Returns the outputs: means, without the noise."""
         return outputs
+
+
+def weighed(values, weights):
+    """Multiplies values of examples, `[B, ...]`, by weights `[B]`, if any."""
+    if weights is None:
+        return values
+    weights = tf.cast(weights, values.dtype)
+    missing = len(values.shape) - 1
+    return values * tf.reshape(weights, [-1, *[1] * missing])
+
+
+def weighed_sum(log_probs, weights=None):
+    """Sums log likelihoods `[..., B]`, with weights `[B]` if any, `[...]`."""
+    if weights is not None:
+        log_probs *= tf.cast(weights, log_probs.dtype)
+    return tf.reduce_sum(log_probs, axis=-1)
 
 
 def of_kind(kind, num_outputs, noise_scale=1.0):

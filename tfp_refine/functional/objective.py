@@ -36,17 +36,37 @@ def resolve(model, loss=None):
     return keras.losses.get(loss)
 
 
-def negative_log_likelihood(loss, y_true, y_pred):
+def negative_log_likelihood(loss, y_true, y_pred, weights=None):
     """Computes `-log p(y | x, w)` for each example, nats, `[B]`.
 
-    The loss' reduction is not used. A callable may return a scalar, the mean
-    over the batch, or keep further axes. Only `losses.LikelihoodLoss` regards
-    the mask of the outputs.
+    It counts as often as the weights say, `[B]`, or those of positions, `[B,
+    ...]`. The loss' reduction is not used. A callable may return a scalar, the
+    mean over the batch, or keep further axes. Only `losses.LikelihoodLoss`
+    regards the mask of the outputs.
     """
+    if isinstance(loss, losses.LikelihoodLoss):
+        mask = likelihood.mask_of(y_pred)
+        nll = loss.example_nll(y_true, y_pred, mask, weights)
+        if weights is not None and len(weights.shape) > 1:
+            return nll  # weighed position by position
+    else:
+        nll = _nll_of_callable(loss, y_true, y_pred)
+    if weights is None:
+        return nll
+    missing = len(nll.shape) - len(weights.shape)
+    if missing < 0:
+        raise ValueError(
+            f"With `sample_weight` the loss must return a value for each "
+            f"weight, {tuple(weights.shape)}. Received: loss={loss!r}, whose "
+            f"values have the shape {tuple(nll.shape)}"
+        )
+    shape = [*keras.ops.shape(weights), *[1] * missing]
+    return nll * tf.cast(keras.ops.reshape(weights, shape), nll.dtype)
+
+
+def _nll_of_callable(loss, y_true, y_pred):
     # As Keras does before it calls a loss: half precision is widened, and
     # targets `[B]` beside outputs `[B, 1]` are not broadcast to `[B, B]`.
-    if isinstance(loss, losses.LikelihoodLoss):
-        return loss.call(y_true, y_pred)
     is_loss = isinstance(loss, keras.losses.Loss)
     dtype = loss.dtype if is_loss else keras.config.floatx()
     y_true, y_pred = keras.tree.map_structure(
@@ -61,16 +81,17 @@ def negative_log_likelihood(loss, y_true, y_pred):
     return nll
 
 
-def check_targets(loss, y_true, y_pred):
+def check_targets(loss, y_true, y_pred, weights=None):
     """Raises a `ValueError` if targets are impossible for the outputs.
 
     TensorFlow itself stops on a CPU, with a message about an internal
     operation, and computes NaN elsewhere. `y_pred` are the outputs of some
-    examples.
+    examples; `weights`, of all, say which targets count for the losses of
+    `tfr.losses`: those that are not 0.
     """
     if isinstance(loss, losses.LikelihoodLoss):
         if likelihood.mask_of(y_pred) is None:  # else of these examples only
-            loss.check_targets(y_true, y_pred)
+            loss.check_targets(y_true, y_pred, None, weights)
         return
     if not (
         isinstance(loss, keras.losses.SparseCategoricalCrossentropy)
@@ -251,16 +272,16 @@ class Objective:
     """A model, its training data and its loss, checked to fit each other.
 
     Data are as for `data.examples`, the loss as for `resolve`. The likelihood
-    of an example counts as often as its weight says. With `per_example` the
-    loss must return one value for each example, and outputs must not be masked,
-    as sums over examples need.
+    of an example counts as often as its weight, or that of its class, says.
+    With `per_example` the loss must return one value for each example, and
+    outputs must not be masked, as sums over examples need.
 
     Attributes:
         view: `WeightView` of the model.
         loss: What `resolve` returned.
         link: What `find_link` returned.
         data: `(x, y)`, tensors `[N, ...]` (or nested), or `(x, y, weight)`,
-            weights `[N]`.
+            weights `[N]`, or `[N, ...]` of positions.
         num_examples: `N`.
         params: The model's current vector.
         fixed: Values of its fixed weights.
@@ -277,11 +298,14 @@ class Objective:
         per_example=True,
         *,
         sample_weight=None,
+        class_weight=None,
     ):
         self.view = view
         self.loss = resolve(view.model, loss)
         self.link = find_link(view.model, loss)
-        (x, *others), self.num_examples = data.examples(x, y, sample_weight)
+        (x, *others), self.num_examples = data.examples(
+            x, y, sample_weight, class_weight
+        )
         self.data = (model_inputs.fit(view.model, x), *others)
         self.params, self.fixed = view.params(), view.fixed()
         check_finite(view.model, weights=(self.params, self.fixed))
@@ -294,7 +318,7 @@ class Objective:
         `WeightView.call`. A loss that returns a mean gives a scalar.
         """
         outputs = self.view.call(batch[0], params, fixed, key, index)
-        return self._weighted_nll(batch, outputs)
+        return self.nll_of(batch, outputs)
 
     def training_loss(self, batch, params, fixed, key, index):
         """Computes the mean loss of a batch in training mode, nats, a scalar.
@@ -304,20 +328,21 @@ class Objective:
         outputs, fixed, penalty = self.view.call_and_update(
             batch[0], params, fixed, key, index, True
         )
-        nll = tf.reduce_mean(self._weighted_nll(batch, outputs))
+        nll = tf.reduce_mean(self.nll_of(batch, outputs))
         return tf.cast(nll, penalty.dtype), fixed, penalty
 
-    def _weighted_nll(self, batch, outputs):
-        nll = negative_log_likelihood(self.loss, batch[1], outputs)
-        return nll * tf.cast(batch[2], nll.dtype) if len(batch) == 3 else nll
+    def nll_of(self, batch, outputs):
+        """Computes what `nll` does, of the model's outputs for the batch."""
+        _, y, *weights = batch
+        return negative_log_likelihood(self.loss, y, outputs, *weights)
 
     def _check_likelihood(self, per_example):
         """Runs two examples, so that a mismatch shows before long work."""
         batch = data.take(self.data, slice(0, 2))
         try:
             outputs = self.view.call(batch[0], self.params, self.fixed, 0)
-            check_targets(self.loss, self.data[1], outputs)
-            nll = negative_log_likelihood(self.loss, batch[1], outputs)
+            check_targets(self.loss, self.data[1], outputs, *self.data[2:])
+            nll = self.nll_of(batch, outputs)
         except Exception as error:
             shapes = keras.tree.map_structure(
                 lambda value: tuple(value.shape), self.data[:2]
@@ -340,15 +365,9 @@ class Objective:
             )
         if is_masked:
             self._check_unmasked()
-        if not per_example and len(self.data) == 2:
+        if not per_example:
             return nll.numpy()
         count = data.num_examples(batch[0])
-        if nll.shape.rank == 0 and len(self.data) == 3:
-            raise ValueError(
-                "With `sample_weight` the loss must return one value for each "
-                f"example, `[B]`. Received: loss={self.loss!r}, which returns "
-                "a scalar"
-            )
         if nll.shape.rank != 0 and tuple(nll.shape) != (count,):
             raise ValueError(
                 "The loss must return one value for each example, `[B]`: over "
@@ -362,14 +381,11 @@ class Objective:
 
     def _check_unmasked(self):
         """Checks all targets that count, by the mask of each block."""
-        x, y = self.data[:2]
         for begin in range(0, self.num_examples, _BLOCK):
-            rows = slice(begin, begin + _BLOCK)
-            outputs = self.view.call(
-                data.take(x, rows), self.params, self.fixed, 0
-            )
+            x, y, *weights = data.take(self.data, slice(begin, begin + _BLOCK))
+            outputs = self.view.call(x, self.params, self.fixed, 0)
             self.loss.check_targets(
-                data.take(y, rows), outputs, likelihood.mask_of(outputs)
+                y, outputs, likelihood.mask_of(outputs), *weights
             )
 
 

@@ -11,7 +11,6 @@ import tensorflow as tf
 from tfp_refine.functional import data
 from tfp_refine.functional import files
 from tfp_refine.functional import layer_calls
-from tfp_refine.functional import objective as objective_lib
 from tfp_refine.functional import progress
 from tfp_refine.functional import resumable
 from tfp_refine.functional import seeds
@@ -189,9 +188,7 @@ def _open_checkpoint(directory, name, objective, start, settings):
     outputs, _, penalty = view.call_and_update(
         head[0], *first, key=0, index=0, training=False
     )
-    nll = objective_lib.negative_log_likelihood(
-        objective.loss, head[1], outputs
-    )
+    nll = objective.nll_of(head, outputs)
     return resumable.open_checkpoint(
         directory,
         name,

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfp_refine import functional
+from tfp_refine.functional import likelihoods
 from tfp_refine.laplace import hessians
 from tfp_refine.laplace import laplace
 
@@ -139,9 +140,12 @@ class DiagonalLaplace(laplace.Laplace):
         size = self.view.num_outputs * self.view.size
         return hessians.Numbers(size, size, size)
 
-    def _terms(self, inputs, outputs, likelihood, loc, fixed):
+    def _terms(self, inputs, outputs, likelihood, weights, loc, fixed):
         jacobian = self._jacobian(inputs, loc, fixed)
-        hessian = tf.cast(likelihood.output_hessian(outputs), jacobian.dtype)
+        hessian = likelihoods.weighed(
+            likelihood.output_hessian(outputs), weights
+        )
+        hessian = tf.cast(hessian, jacobian.dtype)
         # Of each example and weight, a quadratic form of the outputs.
         return (
             tf.reduce_sum(jacobian * tf.matmul(hessian, jacobian), axis=[0, 1]),

@@ -4,8 +4,8 @@ import numpy as np
 
 from tfp_refine import _validation
 from tfp_refine import functional
-from tfp_refine import metrics
 from tfp_refine.laplace import predictives
+from tfp_refine.math import gaussian
 
 _GRID = np.logspace(-4, 4, 100)
 
@@ -24,13 +24,13 @@ def best_prior_precision(
     seed = functional.seeds.check(seed)
     grid = _checked(_GRID if grid is None else grid)
     if not isinstance(validation_data, tuple | list) or (
-        len(validation_data) != 2
+        len(validation_data) not in (2, 3)
     ):
         raise ValueError(
-            "`validation_data` must be a pair (x, y). "
+            "`validation_data` must be (x, y) or (x, y, sample_weight). "
             f"Received: {type(validation_data).__name__}"
         )
-    inputs, targets = laplace.data(*validation_data)
+    inputs, targets, weights = laplace.data(*validation_data)
     before = laplace.prior_precision
     losses = []
     bar = functional.progress.Progress(
@@ -41,11 +41,10 @@ def best_prior_precision(
             laplace.prior_precision = precision
             # Logarithms of 0 and overflows are infinite losses.
             with np.errstate(all="ignore"):
-                losses.append(
-                    _negative_log_likelihood(
-                        laplace, inputs, targets, predictive, num_samples, seed
-                    )
+                log_probs = _log_probs(
+                    laplace, inputs, targets, predictive, num_samples, seed
                 )
+                losses.append(float(-np.average(log_probs, weights=weights)))
             bar.update(number, nll=losses[-1])
     finally:
         laplace.prior_precision = before
@@ -59,16 +58,15 @@ def best_prior_precision(
     return float(grid[np.argmin(losses)])
 
 
-def _negative_log_likelihood(
-    laplace, inputs, targets, predictive, num_samples, seed
-):
+def _log_probs(laplace, inputs, targets, predictive, num_samples, seed):
+    """Computes log probabilities of targets, nats, `[N]`."""
     likelihood = laplace.likelihood
     if likelihood.kind == "regression":
         found = zip(*laplace.output_variances(inputs), strict=True)
         loc, variance = map(np.concatenate, found)
-        return metrics.gaussian_negative_log_likelihood(
-            targets, loc, np.sqrt(variance + likelihood.noise_scale**2)
-        )
+        scale = np.sqrt(variance + likelihood.noise_scale**2)
+        log_probs = gaussian.log_prob(targets, gaussian.Gaussian(loc, scale))
+        return np.sum(log_probs, axis=-1)
     if predictive == "mc":
         probs = predictives.weight_draws(laplace, inputs, num_samples, seed)
     else:
@@ -77,7 +75,7 @@ def _negative_log_likelihood(
             laplace, inputs, predictive, num_samples, rng
         )
     # Not clipped: a class that is deemed impossible, and comes, is a loss.
-    return float(-np.mean(np.log(probs[np.arange(len(probs)), targets])))
+    return np.log(probs[np.arange(len(probs)), targets])
 
 
 def _checked(grid):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine.functional import likelihoods
 from tfp_refine.math import gauss_newton
 from tfp_refine.posteriors import covariances
 
@@ -45,19 +46,22 @@ class FullHessian:
         self.eigenvalues, self.vectors = eigenvalues, vectors
 
     @staticmethod
-    def terms(features, outputs, likelihood):
+    def terms(features, outputs, likelihood, weights):
         """Computes what is summed over examples, a tuple of tensors.
 
-        Features are `phi [B, F]`, outputs `[B, C]`, both float64.
+        Features are `phi [B, F]`, outputs `[B, C]`, weights of examples `[B]`
+        or `None`, all float64.
         """
         hessian = likelihood.output_hessian(outputs)
+        hessian = likelihoods.weighed(hessian, weights)
         return (gauss_newton.full(features, hessian),)
 
     @classmethod
     def from_sums(cls, sums, num_examples):
-        """Makes a Hessian of the sums of `terms` over `N` examples.
+        """Makes a Hessian of the sums of `terms` over examples.
 
-        Raises a `ValueError` unless it is finite and positive semi-definite.
+        Their number is the sum of their weights. Raises a `ValueError` unless
+        it is finite and positive semi-definite.
         """
         del num_examples
         return cls(*_decompose("Hessian", sums[0]))
@@ -112,10 +116,11 @@ class KroneckerHessian(FullHessian):
     _covariance = covariances.Kronecker
 
     @staticmethod
-    def terms(features, outputs, likelihood):
+    def terms(features, outputs, likelihood, weights):
+        roots = None if weights is None else tf.sqrt(weights)
         return (
-            likelihood.output_hessian_sum(outputs),
-            gauss_newton.gram(features),
+            likelihood.output_hessian_sum(outputs, weights),
+            gauss_newton.gram(likelihoods.weighed(features, roots)),
         )
 
     @classmethod
@@ -157,8 +162,9 @@ class DiagonalHessian(FullHessian):
     numbers = KroneckerHessian.numbers
 
     @staticmethod
-    def terms(features, outputs, likelihood):
+    def terms(features, outputs, likelihood, weights):
         hessian = likelihood.output_hessian_diagonal(outputs)
+        hessian = likelihoods.weighed(hessian, weights)
         return (gauss_newton.diagonal(features, hessian),)
 
     @classmethod

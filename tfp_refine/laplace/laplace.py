@@ -68,11 +68,11 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
     # What a subclass says.
 
     @abc.abstractmethod
-    def _terms(self, inputs, outputs, likelihood, loc, fixed):
+    def _terms(self, inputs, outputs, likelihood, weights, loc, fixed):
         """Computes what the Hessian sums over examples, a tuple.
 
         Outputs are at the mean, float64, `[B, C]`; the likelihood has a noise
-        of 1.
+        of 1; weights of examples are float64, `[B]`, or `None`.
         """
 
     @abc.abstractmethod
@@ -92,14 +92,28 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
 
     # Fitting.
 
-    def fit(self, x, y=None, *, batch_size: int = 256, verbose: int = 1):
+    def fit(
+        self,
+        x,
+        y=None,
+        *,
+        sample_weight=None,
+        class_weight: dict[int, float] | None = None,
+        batch_size: int = 256,
+        verbose: int = 1,
+    ):
         """Computes the posterior of the weights, given data.
 
         Args:
             x: Training inputs, `[N, ...]` (or nested), or a finite, batched
-                `tf.data.Dataset` of `(x, y)`, which is read once into memory.
+                `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`, which
+                is read once into memory.
             y: Class numbers `[N]` or one-hot rows `[N, C]`, or regression
                 targets `[N, C]` (`[N]` if `C` is 1).
+            sample_weight: Weights, `[N]`: the likelihood of an example counts
+                as often as its weight says.
+            class_weight: Weights by class number, a dict, in place of
+                `sample_weight`; 1 for those left out.
             batch_size: Examples that the model is called on at a time.
             verbose: 0 is silent, 1 a progress bar, 2 lines.
 
@@ -112,7 +126,9 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
         """
         _validation.positive_integer("batch_size", batch_size)
         view = self.view
-        x, y, num_examples = functional.data.pair(x, y)
+        x, y, weights, num_examples = functional.data.weighted(
+            x, y, sample_weight, class_weight
+        )
         x = view.fit_inputs(x)
         likelihoods.check_loss(view.model, self._kind, view.num_outputs)
         likelihood = likelihoods.of_kind(self._kind, view.num_outputs)
@@ -129,27 +145,32 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
             "Laplace", num_examples, verbose, unit="examples"
         )
         inputs = view.inputs(x, batch_size, bar.update, fixed)
+        weights = None if weights is None else np.asarray(weights, np.float64)
+        total_weight = num_examples if weights is None else float(weights.sum())
         sums, statistic = None, 0.0
         theta = tf.constant(loc)
         for rows in blocks(num_examples, self._numbers().terms):
             block = functional.data.take(inputs, rows)
             outputs = view.outputs(theta, block, fixed)
-            statistic += float(likelihood.statistic(targets[rows], outputs))
-            terms = self._terms(block, outputs, likelihood, loc, fixed)
+            part = None if weights is None else weights[rows]
+            statistic += float(
+                likelihood.statistic(targets[rows], outputs, part)
+            )
+            terms = self._terms(block, outputs, likelihood, part, loc, fixed)
             terms = [np.asarray(term, np.float64) for term in terms]
             sums = terms if sums is None else list(map(np.add, sums, terms))
             if inputs is x:  # all layers: the work is done here
                 bar.update(rows.stop)
-        self.hessian = self._hessian_class.from_sums(sums, num_examples)
+        self.hessian = self._hessian_class.from_sums(sums, total_weight)
         self._statistic = statistic
-        self._count = num_examples * view.num_outputs
+        self._count = total_weight * view.num_outputs
         if self._kind == "classification":
             self.link = objective.Link(
                 "softmax" if view.num_outputs > 1 else "sigmoid",
                 from_logits=view.activation == "linear",
             )
         self.loc, self.fixed = loc, fixed
-        self.inputs, self.targets = inputs, targets
+        self.inputs, self.targets, self.weights = inputs, targets, weights
         self._update()
         return self
 
@@ -269,7 +290,8 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
                 likelihood of validation data is least.
             tune_noise: Whether "marginal_likelihood" chooses the noise of a
                 regression too.
-            validation_data: `(x, y)`, of "grid_search".
+            validation_data: `(x, y)` or `(x, y, sample_weight)`, of
+                "grid_search".
             grid: Precisions that "grid_search" tries; 100 from 1e-4 to 1e4 if
                 `None`. Those with an infinite likelihood lose.
             predictive: Method of `predict_proba` that it judges: the one that
@@ -420,6 +442,8 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
         x=None,
         y=None,
         *,
+        sample_weight=None,
+        class_weight: dict[int, float] | None = None,
         flow: str = "radial",
         flow_length: int = 5,
         prior_precision: float | None = None,
@@ -440,6 +464,8 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
         Args:
             x: Training inputs, as for `fit`; those of `fit` if `None`.
             y: Training targets, likewise.
+            sample_weight: Weights of examples, likewise.
+            class_weight: Weights by class number, likewise.
             flow: "radial" or "planar".
             flow_length: Number of flows; 0 leaves the posterior as it is.
             prior_precision: 1 / variance of the prior of the posterior that is
@@ -469,6 +495,8 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
             self,
             x,
             y,
+            sample_weight=sample_weight,
+            class_weight=class_weight,
             flow=refinement.Flow(flow, flow_length),
             prior_precision=prior_precision,
             epochs=epochs,

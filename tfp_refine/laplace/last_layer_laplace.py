@@ -97,11 +97,12 @@ class LastLayerLaplace(laplace.Laplace):
         view = self.view
         return self._hessian_class.numbers(view.num_outputs, view.num_features)
 
-    def _terms(self, inputs, outputs, likelihood, loc, fixed):
+    def _terms(self, inputs, outputs, likelihood, weights, loc, fixed):
         size, kind = self.view.size, self._hessian_class
         if kind is hessians.FullHessian and size > _MAX_FULL:
             raise ValueError(
                 f'`hessian="full"` needs matrices of {size} x {size} here: '
                 'take "kron" or "diag".'
             )
-        return kind.terms(tf.cast(inputs, tf.float64), outputs, likelihood)
+        features = tf.cast(inputs, tf.float64)
+        return kind.terms(features, outputs, likelihood, weights)

@@ -106,6 +106,8 @@ def refine(
     x=None,
     y=None,
     *,
+    sample_weight=None,
+    class_weight=None,
     flow,
     prior_precision=None,
     epochs=None,
@@ -120,10 +122,16 @@ def refine(
     Rate and number of draws default to those of the flow's space.
     """
     laplace._check_ready()
-    if x is None and y is not None:
-        raise ValueError("`y` needs `x`. Received: x=None")
+    given = {
+        "y": y,
+        "sample_weight": sample_weight,
+        "class_weight": class_weight,
+    }
+    for name, value in given.items():
+        if x is None and value is not None:
+            raise ValueError(f"`{name}` needs `x`. Received: x=None")
     if x is not None:
-        laplace = copy.copy(laplace).set_data(x, y)
+        laplace = copy.copy(laplace).set_data(x, **given)
     laplace.check_data()
     prior_precision = _validation.positive(
         "prior_precision",
@@ -155,7 +163,7 @@ def refine(
         params, history["elbo"] = train_params(
             loss,
             params,
-            (laplace.inputs, laplace.targets),
+            laplace.training_data,
             batches,
             epochs,
             learning_rate,
@@ -175,6 +183,7 @@ def refine(
         history,
     )
     refined.inputs, refined.targets = laplace.inputs, laplace.targets
+    refined.weights = laplace.weights
     return refined
 
 
@@ -194,14 +203,14 @@ def _loss(laplace, flow, prior_precision, num_samples):
 
     def loss(params, fixed, common, batch, key, step):
         del common
-        inputs, targets = batch
+        inputs, targets, *of_examples = batch
         z = philox.normal(
             [num_samples, view.size], tf.stack([key, step]), dtype=view.dtype
         )
         theta, log_q = evidence_bound.push(flow.bijector(params, base), z)
-        log_likelihood = tf.reduce_sum(
+        log_likelihood = functional.likelihoods.weighed_sum(
             likelihood.log_prob(targets, view.outputs(theta, inputs, weights)),
-            axis=-1,
+            *of_examples,
         )
         elbo = tf.reduce_mean(
             num_examples / targets.shape[0] * log_likelihood

@@ -105,12 +105,7 @@ class LikelihoodLoss(_validation.Shown, keras.losses.Loss):
                 f"{tuple(y_pred.shape)}"
             )
         targets = self._targets(y_true, distribution.batch_shape, distribution)
-        counts = None if mask is None else _like("mask", mask, targets)
-        if sample_weight is not None:
-            weights = keras.ops.convert_to_tensor(sample_weight, self.dtype)
-            weights = _like("sample_weight", weights, targets)
-            used = weights != 0.0
-            counts = used if counts is None else counts & used
+        counts, weights = self._counts(targets, mask, sample_weight)
         targets, is_possible = self._checked(targets, counts, distribution)
         nll = -self._log_prob(targets, distribution)
         if is_possible is not None:
@@ -127,6 +122,7 @@ class LikelihoodLoss(_validation.Shown, keras.losses.Loss):
         y_true: tf.Tensor,
         outputs: tf.Tensor,
         mask: tf.Tensor | None = None,
+        sample_weight: tf.Tensor | None = None,
     ) -> None:
         """Checks that targets of examples are possible.
 
@@ -134,6 +130,8 @@ class LikelihoodLoss(_validation.Shown, keras.losses.Loss):
             y_true: Targets, `[N, ...]`.
             outputs: Outputs of the model for some example, `[B, ..., K]`.
             mask: Which positions of `y_true` count, as for `example_nll`.
+            sample_weight: Weights of examples or positions, of which those
+                that are 0 do not count, as for `example_nll`.
 
         Raises:
             ValueError: If shapes disagree, or targets are impossible.
@@ -145,7 +143,7 @@ class LikelihoodLoss(_validation.Shown, keras.losses.Loss):
         distribution = self.predictive(outputs[:1])
         shape = tf.TensorShape([None]).concatenate(distribution.batch_shape[1:])
         targets = self._targets(y_true, shape, distribution)
-        counts = None if mask is None else _like("mask", mask, targets)
+        counts, _ = self._counts(targets, mask, sample_weight)
         self._checked(targets, counts, distribution)
 
     def _targets(
@@ -164,6 +162,21 @@ class LikelihoodLoss(_validation.Shown, keras.losses.Loss):
                 f"{tuple(shape)}. Received: y_true.shape={tuple(y_true.shape)}"
             )
         return y_true
+
+    def _counts(
+        self,
+        targets: tf.Tensor,
+        mask: tf.Tensor | None,
+        sample_weight: tf.Tensor | None,
+    ) -> tuple[tf.Tensor | None, tf.Tensor | None]:
+        """Says which targets count, and how much; `None` if all do, alike."""
+        counts = None if mask is None else _like("mask", mask, targets)
+        if sample_weight is None:
+            return counts, None
+        weights = keras.ops.convert_to_tensor(sample_weight, self.dtype)
+        weights = _like("sample_weight", weights, targets)
+        used = weights != 0.0
+        return used if counts is None else counts & used, weights
 
     def _are_possible(
         self, targets: tf.Tensor, distribution: tfd.Distribution

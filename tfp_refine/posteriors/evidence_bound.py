@@ -29,10 +29,13 @@ class EvidenceBound:
             nested), such as features; `None` where they are not known.
         targets: Training targets as `likelihood.log_prob` takes them, array
             `[N, ...]`; `None` likewise.
+        weights: How often the likelihood of each example counts, array `[N]`;
+            `None` if it does once.
     """
 
     inputs: Any = None
     targets: Any = None
+    weights: Any = None
     # What the family has.
     view: Any
     fixed: Any
@@ -41,36 +44,62 @@ class EvidenceBound:
     prior_precision: Any
     _check_ready: Any
 
-    def set_data(self, x, y=None, *, batch_size: int = 256):
+    def set_data(
+        self,
+        x,
+        y=None,
+        *,
+        sample_weight=None,
+        class_weight: dict[int, float] | None = None,
+        batch_size: int = 256,
+    ):
         """Gives training data again to a posterior that was loaded.
 
         Args:
             x: Training inputs, `[N, ...]` (or nested), or a finite, batched
-                `tf.data.Dataset` of `(x, y)`, which is read once into memory.
+                `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`, which
+                is read once into memory.
             y: Class numbers `[N]` or one-hot rows `[N, C]`, or regression
                 targets `[N, C]` (`[N]` if `C` is 1).
+            sample_weight: Weights, `[N]`: the likelihood of an example counts
+                as often as its weight says.
+            class_weight: Weights by class number, a dict, in place of
+                `sample_weight`; 1 for those left out.
             batch_size: Examples that the model is called on at a time.
 
         Returns:
-            self: This object, with its `inputs` and `targets`.
+            self: This object, with its `inputs`, `targets` and `weights`.
 
         Raises:
             ValueError: If data are invalid or do not fit the model.
         """
         self._check_ready()
-        self.inputs, self.targets = self.data(x, y, batch_size)
+        self.inputs, self.targets, self.weights = self.data(
+            x, y, sample_weight, class_weight, batch_size
+        )
         return self
 
-    def data(self, x, y, batch_size=256, on_batch=None):
-        """Returns inputs as the view takes them, and targets, `[N, ...]`.
+    def data(self, x, y, sample_weight=None, class_weight=None, batch_size=256):
+        """Returns inputs as the view takes them, targets and weights.
 
-        `on_batch` is called with the number of examples done.
+        They are `[N, ...]`, and the weights `None` if there are none.
         """
         _validation.positive_integer("batch_size", batch_size)
-        x, y, _ = functional.data.pair(x, y)
+        x, y, weights, _ = functional.data.weighted(
+            x, y, sample_weight, class_weight
+        )
         x = self.view.fit_inputs(x)
         targets = self.likelihood.targets(y, self.view.num_outputs)
-        return self.view.inputs(x, batch_size, on_batch, self.fixed), targets
+        inputs = self.view.inputs(x, batch_size, fixed=self.fixed)
+        if weights is not None:
+            weights = np.asarray(weights, np.float64)
+        return inputs, targets, weights
+
+    @property
+    def training_data(self):
+        """The inputs and targets, and weights if there are any, a tuple."""
+        found = self.inputs, self.targets
+        return found if self.weights is None else (*found, self.weights)
 
     def check_data(self):
         """Raises a `ValueError` unless fitted, with training data."""
@@ -105,21 +134,22 @@ class EvidenceBound:
         )
         theta, log_q = push(self.bijector, tf.constant(z))
         elbo = gaussian.centered_log_prob(theta, self.prior_precision) - log_q
+
+        def log_likelihood(theta, fixed, inputs, targets, *weights):
+            outputs = self.view.outputs(theta, inputs, fixed)
+            return functional.likelihoods.weighed_sum(
+                self.likelihood.log_prob(targets, outputs), *weights
+            )
+
+        data = self.training_data
         program = functional.Program(
-            lambda theta, fixed, inputs, targets: tf.reduce_sum(
-                self.likelihood.log_prob(
-                    targets, self.view.outputs(theta, inputs, fixed)
-                ),
-                axis=-1,
-            ),
-            varying=(False, False, True, True),
+            log_likelihood, varying=(False, False, *[True] * len(data))
         )
         size = max(1, _MAX_NUMBERS // (num_samples * self.view.num_outputs))
         size = min(size, _MAX_ROWS)
         for begin in range(0, len(self.targets), size):
-            rows = slice(begin, begin + size)
-            inputs = functional.data.take(self.inputs, rows)
-            elbo += program(theta, list(self.fixed), inputs, self.targets[rows])
+            block = functional.data.take(data, slice(begin, begin + size))
+            elbo += program(theta, list(self.fixed), *block)
         return elbo.numpy()
 
 

@@ -23,11 +23,15 @@ class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
     data when training begins. Put it last in the list of callbacks: some, such
     as `EarlyStopping`, choose the model's weights when training ends.
 
-    The arguments are those of `refine`.
+    The arguments are those of `refine`. A callback does not see the data of
+    `fit`: give it the same, with the same `sample_weight` or `class_weight`, or
+    it refines another bound than the one that was trained.
 
     Args:
         x: Training inputs.
         y: Training targets.
+        sample_weight: Weights of examples.
+        class_weight: Weights by class number.
         num_members: Ensemble members.
         variance_ratios: Parts of the remaining prior variance, one for each
             auxiliary variable.
@@ -73,6 +77,8 @@ class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
         x: Any,
         y: Any = None,
         *,
+        sample_weight: Any = None,
+        class_weight: dict[int, float] | None = None,
         num_members: int = 10,
         variance_ratios: Sequence[float] = (0.7,) * 5,
         steps: int = 200,
@@ -113,18 +119,22 @@ class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
             seed=seed,
             verbose=verbose,
         )
-        self._data = (x, y)
+        self._data = {
+            "x": x,
+            "y": y,
+            "sample_weight": sample_weight,
+            "class_weight": class_weight,
+        }
         self._checked = False
         self.ensemble: Any = None
         self.history = None
 
     def _shown_arguments(self) -> dict[str, Any]:
         """Returns the arguments that `repr` shows, by name."""
-        x, y = self._data
-        return {"x": x, "y": y, **vars(self._settings)}
+        return self._data | vars(self._settings)
 
     def on_train_begin(self, logs: Any = None):
-        functional.data.examples(*self._data)
+        functional.data.examples(**self._data)
         if self._settings.checkpoint_dir is not None:
             resumable.check_folder(self._settings.checkpoint_dir)
         self._checked = False
@@ -137,14 +147,14 @@ class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
             self._check()
 
     def on_train_end(self, logs: Any = None):
-        self.ensemble = refine_lib.run(self.model, *self._data, self._settings)
+        self.ensemble = refine_lib.run(self.model, self._data, self._settings)
         self.history = self.ensemble.history
 
     def _check(self):
         objective_lib.RefinementObjective(
             self.model,
-            *self._data,
-            self._settings.loss,
-            self._settings.refine_deterministic,
+            **self._data,
+            loss=self._settings.loss,
+            refine_deterministic=self._settings.refine_deterministic,
         )
         self._checked = True

@@ -17,6 +17,8 @@ def elbo(
     x: Any,
     y: Any = None,
     *,
+    sample_weight: Any = None,
+    class_weight: dict[int, float] | None = None,
     loss: Any = None,
     num_samples: int = 10,
     marginal_prior: Any = False,
@@ -24,15 +26,17 @@ def elbo(
 ) -> float:
     """Estimates the evidence lower bound (ELBO) of a model.
 
-    `E_q[log p(y | x, w)] - KL(q || p)`, summed over the training set. The
-    expectation is an average over draws; the KL divergence is that of the
-    regularizers, whatever `kl_scale` is: exact, but for a prior or a posterior
-    that needs draws.
+    `E_q[log p(y | x, w)] - KL(q || p)`, summed over the training set, in which
+    an example counts as often as its weight says. The expectation is an average
+    over draws; the KL divergence is that of the regularizers, whatever
+    `kl_scale` is: exact, but for a prior or a posterior that needs draws.
 
     Args:
         model: Built `keras.Model` with variational layers.
         x: Training inputs, as for `refine`.
         y: Training targets, as for `refine`.
+        sample_weight: Weights of examples, as for `refine`.
+        class_weight: Weights by class number, as for `refine`.
         loss: Negative log likelihood, as for `refine`.
         num_samples: Weight draws. Defaults to `10`.
         marginal_prior: Whether the KL divergence is that from the Gaussian
@@ -56,7 +60,14 @@ def elbo(
     for weight in weights:
         weight.check_prior()
     view = functional.WeightView(model, "none")
-    objective = functional.Objective(view, x, y, loss)
+    objective = functional.Objective(
+        view,
+        x,
+        y,
+        loss,
+        sample_weight=sample_weight,
+        class_weight=class_weight,
+    )
     objective_lib.check_layers(model, objective.num_examples)
     program = functional.Program(
         lambda *arguments: bound.expected_log_likelihood(

@@ -11,12 +11,12 @@ class RefinementObjective(functional.Objective):
     without a posterior. `prior` is `(loc [W], scale [W])`.
     """
 
-    def __init__(self, model, x, y, loss, refine_deterministic):
+    def __init__(self, model, x, y, loss, refine_deterministic, **weights):
         view = functional.MeanFieldView(model, refine_deterministic)
         self.prior = view.prior()
         _check_free(view)
         objective_lib.check_finite(model, prior=self.prior)
-        super().__init__(view, x, y, loss)
+        super().__init__(view, x, y, loss, **weights)
         check_layers(model, self.num_examples)
 
 

@@ -27,6 +27,8 @@ def refine(
     x: Any,
     y: Any = None,
     *,
+    sample_weight: Any = None,
+    class_weight: dict[int, float] | None = None,
     num_members: int = 10,
     variance_ratios: Sequence[float] = (0.7,) * 5,
     steps: int = 200,
@@ -64,8 +66,15 @@ def refine(
             layers. Its posterior must be mean-field and its prior Gaussian,
             as that of `CollapsedMeanKL` is with the means integrated out.
         x: Training inputs, `[N, ...]` (or nested), or a finite, batched
-            `tf.data.Dataset` of `(x, y)`, which is read into memory.
+            `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`, which is
+            read into memory.
         y: Training targets, `[N, ...]`; `None` for a dataset.
+        sample_weight: Weights, `[N]`: the likelihood of an example counts as
+            often as its weight says. Those of positions too, `[N, T]`, with
+            losses of `tfr.losses`. `None` for a dataset of `(x, y,
+            sample_weight)`.
+        class_weight: Weights by class number, a dict, in place of
+            `sample_weight`; 1 for those left out.
         num_members: `M`, ensemble members.
         variance_ratios: For each auxiliary variable the part of the remaining
             prior variance that it takes, each in (0, 1). The default leaves
@@ -153,15 +162,24 @@ def refine(
         seed=seed,
         verbose=verbose,
     )
-    return run(model, x, y, settings)
+    given = {
+        "x": x,
+        "y": y,
+        "sample_weight": sample_weight,
+        "class_weight": class_weight,
+    }
+    return run(model, given, settings)
 
 
-def run(model, x, y, settings):
-    """Refines with checked settings, as `refine`."""
+def run(model, given, settings):
+    """Refines with checked settings and the data that were given, a dict."""
     if settings.coordinator is not None:
         executor.check_reachable(model)
     objective = objective_lib.RefinementObjective(
-        model, x, y, settings.loss, settings.refine_deterministic
+        model,
+        **given,
+        loss=settings.loss,
+        refine_deterministic=settings.refine_deterministic,
     )
     checkpoint = resumable.open_checkpoint(
         settings.checkpoint_dir,

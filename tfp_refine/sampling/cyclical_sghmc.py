@@ -20,6 +20,8 @@ def cyclical_sghmc(
     x: Any,
     y: Any = None,
     *,
+    sample_weight: Any = None,
+    class_weight: dict[int, float] | None = None,
     num_cycles: int = 4,
     samples_per_cycle: int = 3,
     steps_per_cycle: int | None = None,
@@ -43,8 +45,15 @@ def cyclical_sghmc(
             changed. Its regularization losses stand for the prior: those of
             `N(0, s**2)` are `keras.regularizers.L2(0.5 / (N * s**2))`.
         x: Training inputs, `[N, ...]` (or nested), or a finite, batched
-            `tf.data.Dataset` of `(x, y)`, which is read into memory.
+            `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`, which is
+            read into memory.
         y: Training targets, `[N, ...]`; `None` for a dataset.
+        sample_weight: Weights, `[N]`: the likelihood of an example counts as
+            often as its weight says. Those of positions too, `[N, T]`, with
+            losses of `tfr.losses`. `None` for a dataset of `(x, y,
+            sample_weight)`.
+        class_weight: Weights by class number, a dict, in place of
+            `sample_weight`; 1 for those left out.
         num_cycles: Number of cycles. Defaults to `4`.
         samples_per_cycle: Samples of each. Defaults to `3`.
         steps_per_cycle: Steps of each. Defaults to those of 50 epochs.
@@ -87,7 +96,15 @@ def cyclical_sghmc(
     _validation.proportion("momentum", momentum, one=False)
     seed = resumable.check_seed(seed, checkpoint_dir)
     view = functional.WeightView(model)
-    objective = functional.Objective(view, x, y, loss, per_example=False)
+    objective = functional.Objective(
+        view,
+        x,
+        y,
+        loss,
+        per_example=False,
+        sample_weight=sample_weight,
+        class_weight=class_weight,
+    )
     batches = train.Batches(objective.num_examples, batch_size)
     if steps_per_cycle is None:
         steps_per_cycle = 50 * batches.per_epoch

@@ -20,6 +20,8 @@ _MAX_R_HAT = 1.01
 _MIN_SAMPLES = 4
 # Random streams, below the seed.
 _INIT, _CHAINS = range(2)
+# Training data, as a Laplace approximation has them.
+_DATA = ("inputs", "targets", "weights")
 # What is needed of a Laplace approximation.
 _PARTS = ("view", "likelihood", "prior_precision", "transform", "check_data")
 
@@ -105,8 +107,8 @@ def nuts(
     """Samples the posterior that a Laplace approximation is of.
 
     Args:
-        laplace: Fitted Laplace approximation, with its training data: of a last
-            layer, or of all layers of a small network.
+        laplace: Fitted Laplace approximation, with its training data and their
+            weights: of a last layer, or of all layers of a small network.
         prior_precision: 1 / variance of the prior of each weight. Defaults to
             that of `laplace`.
         num_chains: Chains, side by side. Defaults to `4`.
@@ -189,8 +191,7 @@ def nuts(
             "density": resumable.rounded(density),
         },
         {
-            "inputs": laplace.inputs,
-            "targets": laplace.targets,
+            **dict(zip(_DATA, laplace.training_data, strict=False)),
             "loc": laplace.loc,
             "fixed_weights": laplace.fixed,
         },
@@ -243,9 +244,9 @@ def _target(laplace, prior_precision):
     then keep the digits that count, in single precision too.
     """
     view, likelihood = laplace.view, laplace.likelihood
-    inputs, targets, fixed = tf.nest.map_structure(
+    fixed, inputs, targets, *weights = tf.nest.map_structure(
         functional.tensors.convert,
-        (laplace.inputs, laplace.targets, list(laplace.fixed)),
+        (list(laplace.fixed), *laplace.training_data),
     )
     loc = tf.constant(laplace.loc, view.dtype)
     trained = likelihood.log_prob(targets, view.outputs(loc, inputs, fixed))
@@ -254,8 +255,8 @@ def _target(laplace, prior_precision):
     def log_density(z):
         theta = laplace.transform(z)
         outputs = view.outputs(theta, inputs, fixed)
-        log_likelihood = tf.reduce_sum(
-            likelihood.log_prob(targets, outputs) - trained, axis=-1
+        log_likelihood = functional.likelihoods.weighed_sum(
+            likelihood.log_prob(targets, outputs) - trained, *weights
         )
         return log_likelihood + (
             gaussian.centered_log_prob(theta, prior_precision) - prior
