@@ -1,13 +1,19 @@
 import codecs
+import hashlib
+import io
 import json
+import os
 import pickle
+import tarfile
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from sklearn.utils import Bunch
+from sklearn.datasets import _twenty_newsgroups
 
 from tfp_refine import datasets
+from tfp_refine.datasets import texts
 
 tfds = pytest.importorskip("tensorflow_datasets")
 
@@ -124,24 +130,79 @@ def test_a_set_without_a_text_is_refused(tmp_path):
         datasets.load_texts("toy_texts", tmp_path)
 
 
-def test_newsgroups_are_read_as_scikit_learn_stores_them(tmp_path):
-    groups = ["alt.atheism", "sci.med"]
-    parts = {
-        split: Bunch(
-            data=[f"From: me\n\n{text}" for text in TEXTS[:rows]],
-            target=np.arange(rows) % 2,
-            target_names=groups,
-            filenames=np.array([str(row) for row in range(rows)]),
-        )
-        for split, rows in (("train", 4), ("test", 2))
-    }
-    (tmp_path / "20news-bydate_py3.pkz").write_bytes(
-        codecs.encode(pickle.dumps(parts), "zlib_codec")
-    )
+class Pickled:
+    """Runs code when it is unpickled."""
+
+    def __reduce__(self):
+        return os.mkdir, ("pickle_was_read",)
+
+
+def test_a_pickle_is_never_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pickled = codecs.encode(pickle.dumps(Pickled()), "zlib_codec")
+    (tmp_path / "20news-bydate_py3.pkz").write_bytes(pickled)
+    with pytest.raises(ValueError, match="the file 20news-bydate.tar.gz"):
+        datasets.load_texts("20newsgroups", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [
+        "20news-bydate_py3.pkz"
+    ]
+
+
+def write_newsgroups(folder):
+    """Writes an archive; returns its digest."""
+    path = folder / "20news-bydate.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for split, rows in (("train", 4), ("test", 2)):
+            for row in reversed(range(rows)):
+                group = ("alt.atheism", "sci.med")[row % 2]
+                name = f"20news-bydate-{split}/{group}/{row}"
+                text = f"From: me\n\n{TEXTS[row]}\n> no\nyou said: no\n--\nMe"
+                contents = text.encode("latin1")
+                info = tarfile.TarInfo(name)
+                info.size = len(contents)
+                archive.addfile(info, io.BytesIO(contents))
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_newsgroups_are_read_from_their_archive(tmp_path, monkeypatch):
+    monkeypatch.setattr(texts, "_SHA256", write_newsgroups(tmp_path))
     data = datasets.load_texts("20newsgroups", tmp_path)
-    assert data.class_names == tuple(groups)
-    assert [*data.x_train] == TEXTS
+    assert data.class_names == ("alt.atheism", "sci.med")
+    assert [*data.x_train] == [TEXTS[row] for row in (0, 2, 1, 3)]
+    assert [*data.y_train] == [0, 0, 1, 1]
+    assert [*data.x_test] == TEXTS[:2]
     assert [*data.y_test] == [0, 1]
+
+
+def test_another_archive_of_newsgroups_is_refused(tmp_path):
+    write_newsgroups(tmp_path)
+    with pytest.raises(ValueError, match="20news-bydate.tar.gz' is damaged"):
+        datasets.load_texts("20newsgroups", tmp_path)
+
+
+def test_newsgroups_are_downloaded_on_request_only(tmp_path, monkeypatch):
+    def get_file(name, origin, cache_dir, cache_subdir):
+        assert origin.startswith("https://")
+        digest = write_newsgroups(cache_dir / cache_subdir)
+        monkeypatch.setattr(texts, "_SHA256", digest)
+
+    monkeypatch.setattr(keras.utils, "get_file", get_file)
+    data = datasets.load_texts("20newsgroups", tmp_path, download=True)
+    assert len(data.x_train) == 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "h\n\n", "h\n\n--\nname", "h\n\ntext\n\nname\n", "h\n\na\n\nb\n--\nc",
+     "no header", "h\n\n\n\ntext"],
+)  # fmt: skip
+def test_messages_are_stripped_as_by_scikit_learn(text):
+    expected = _twenty_newsgroups.strip_newsgroup_footer(
+        _twenty_newsgroups.strip_newsgroup_quoting(
+            _twenty_newsgroups.strip_newsgroup_header(text)
+        )
+    )
+    assert texts._strip(text) == expected
 
 
 @pytest.mark.parametrize("name", ["20newsgroups", "trec", "mine", ".."])

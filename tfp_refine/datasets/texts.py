@@ -1,15 +1,26 @@
 """Loads text classification data sets."""
 
+import hashlib
+import io
 import os
 import pathlib
+import re
+import tarfile
 from typing import NamedTuple
 
+import keras
 import numpy as np
 from sklearn import datasets
 
 from tfp_refine.datasets import tfds_sets
 
-_NEWSGROUPS = "20newsgroups"
+_NEWSGROUPS, _ARCHIVE = "20newsgroups", "20news-bydate.tar.gz"
+_URL = "https://ndownloader.figshare.com/files/5975967"
+_SHA256 = "8f1b2514ca22a5ade8fbb9cfa5727df95fa587f4c87b786e15c759fa66d95610"
+# Lines of, or before, what others have written.
+_QUOTE = re.compile(
+    r"(writes in|writes:|wrote:|says:|said:|^In article|^Quoted from|^\||^>)"
+)
 _SPLITS = ("train", "test")
 
 
@@ -40,8 +51,9 @@ def load_texts(
 ) -> TextData:
     """Loads a text classification data set.
 
-    `"20newsgroups"` is read through scikit-learn, without headers, footers and
-    quotes. A folder `<data_dir>/<name>` with a file for each text,
+    `"20newsgroups"` is read from `20news-bydate.tar.gz`, the file that
+    scikit-learn downloads, without headers, footers and quotes. A folder
+    `<data_dir>/<name>` with a file for each text,
     `{train,test}/<class>/<file>.txt`, is read as it is; that is the layout of
     `keras.utils.text_dataset_from_directory`. Any other name is that of a data
     set in `tensorflow_datasets` with a text and a class label, such as `trec`
@@ -119,29 +131,47 @@ def _load_folder(name, root):
 
 
 def _load_newsgroups(data_dir, download):
-    def load(split):
-        return datasets.fetch_20newsgroups(
-            data_home=None if data_dir is None else str(data_dir),
-            subset=split,
-            remove=("headers", "footers", "quotes"),
-            shuffle=False,
-            download_if_missing=download,
-        )
-
+    """Reads the original archive, never a pickle that scikit-learn made."""
+    root = pathlib.Path(data_dir or datasets.get_data_home())
+    path = root / _ARCHIVE
     try:
-        train, test = (load(split) for split in _SPLITS)
-    except OSError as error:
+        if download and not path.exists():
+            keras.utils.get_file(
+                _ARCHIVE, _URL, cache_dir=root, cache_subdir=""
+            )
+        contents = path.read_bytes()
+    except Exception as error:  # `get_file` raises others than `OSError`, too
         raise ValueError(
             f"Data set {_NEWSGROUPS!r} must be in `data_dir` (in the "
-            "experiments: --data_dir), as scikit-learn stores it, or be "
-            "fetched with network access and `download=True`. "
-            f"Received: {error}"
+            f"experiments: --data_dir), as the file {_ARCHIVE} from {_URL}, or "
+            f"be fetched with network access and `download=True`. Received: "
+            f"{error}"
         ) from error
-    return _text_data(
-        _NEWSGROUPS,
-        train.data,
-        train.target,
-        test.data,
-        test.target,
-        train.target_names,
-    )
+    if hashlib.sha256(contents).hexdigest() != _SHA256:
+        raise ValueError(
+            f"'{path}' is damaged, or another file than that from {_URL}. "
+            "Remove it."
+        )
+    parts = {split: ([], []) for split in _SPLITS}
+    with tarfile.open(fileobj=io.BytesIO(contents)) as archive:
+        members = {m.name: m for m in archive if m.isfile()}
+        names = sorted(members)
+        groups = sorted({name.split("/")[1] for name in names})
+        for name in names:
+            folder, group, _ = name.split("/")
+            text = archive.extractfile(members[name]).read().decode("latin1")
+            texts, labels = parts[folder.removeprefix("20news-bydate-")]
+            texts.append(_strip(text))
+            labels.append(groups.index(group))
+    return _text_data(_NEWSGROUPS, *parts["train"], *parts["test"], groups)
+
+
+def _strip(text):
+    """Removes the header, quotes and the signature, as scikit-learn does."""
+    _, _, text = text.partition("\n\n")
+    lines = [line for line in text.split("\n") if not _QUOTE.search(line)]
+    text = "\n".join(lines)
+    lines = text.strip().split("\n")
+    # The signature follows the last line that is blank or of hyphens.
+    ends = [n for n, line in enumerate(lines) if not line.strip().strip("-")]
+    return "\n".join(lines[: ends[-1]]) if ends and ends[-1] else text
