@@ -191,6 +191,53 @@ def test_a_program_is_run_as_the_chief_and_its_status_is_given():
     assert done.stdout == "{'type': 'chief', 'index': 0} 1\n"
 
 
+_HAS_NAMESPACES = (
+    sys.platform == "linux"
+    and subprocess.run(["unshare", "--user", "--net", "true"]).returncode == 0
+)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not _HAS_NAMESPACES, reason="The system has none.")
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_cluster_on_this_machine_has_a_network_of_its_own(allowed):
+    program = (
+        "import os, socket; "
+        "print(os.getuid(), os.readlink('/proc/self/ns/net'));"
+        "server = socket.create_server(('127.0.0.1', 0)); "
+        "socket.create_connection(server.getsockname())"
+    )
+    flags = ["--allow_all_interfaces"] * allowed
+    done = run(
+        "tfp_refine.distribute.local", *flags, "--", sys.executable, "-c",
+        program,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    user, network = done.stdout.split()
+    assert user == str(os.getuid())
+    assert (network == os.readlink("/proc/self/ns/net")) == allowed
+
+
+@pytest.mark.slow
+def test_without_a_network_of_its_own_no_cluster_is_started(tmp_path):
+    # As on systems that lack it.
+    (tmp_path / "ctypes.py").write_text("def CDLL(*_, **__): raise OSError")
+    code = (
+        "import sys; from tfp_refine.distribute import local; "
+        f"sys.path.insert(0, {str(tmp_path)!r}); del sys.modules['ctypes']; "
+        "import ctypes; local.ctypes = ctypes; "
+        "sys.argv = ['local', '--', 'true']; local.app.run(local.main)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 1
+    assert "say so: --allow_all_interfaces" in done.stderr
+
+
 @pytest.mark.slow
 def test_a_program_is_asked_for():
     done = run("tfp_refine.distribute.local")
@@ -201,7 +248,7 @@ def test_a_program_is_asked_for():
 @pytest.mark.slow
 def test_processes_end_with_the_one_that_holds_their_input(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    with tfr.distribute.LocalCluster(num_workers=1) as cluster:
+    with tfr.distribute.LocalCluster(1, allow_all_interfaces=True) as cluster:
         for process in cluster._processes.values():
             process.stdin.close()  # as when this process is gone
             assert process.wait(timeout=120) == 0

@@ -42,8 +42,10 @@ def started(monkeypatch):
 
 def test_each_process_is_told_which_it_is_and_stopped(started, monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
-    with distribute.LocalCluster(num_workers=2) as cluster:
-        assert repr(cluster) == "LocalCluster(num_workers=2)"
+    with distribute.LocalCluster(2, allow_all_interfaces=True) as cluster:
+        assert repr(cluster) == (
+            "LocalCluster(num_workers=2, allow_all_interfaces=True)"
+        )
         addresses = sum(cluster.cluster.values(), [])
         assert len(set(addresses)) == 4
         assert [process.config["task"] for process in started] == [
@@ -60,8 +62,17 @@ def test_each_process_is_told_which_it_is_and_stopped(started, monkeypatch):
         assert process.stdin.closed
 
 
+@pytest.mark.parametrize("allowed", [False, None, 1])
+def test_processes_that_others_can_reach_are_started_on_request(
+    started, allowed
+):
+    with pytest.raises(ValueError, match=f"allow_all_interfaces={allowed!r}"):
+        distribute.LocalCluster(num_workers=1, allow_all_interfaces=allowed)
+    assert not started
+
+
 def test_a_process_that_is_started_anew_takes_the_place_of_the_old(started):
-    with distribute.LocalCluster(num_workers=1) as cluster:
+    with distribute.LocalCluster(1, allow_all_interfaces=True) as cluster:
         _, old = started
         cluster.start("worker", 0)
         assert old.is_killed

@@ -84,7 +84,7 @@ def expected(tmp_path_factory):
 def cluster(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
-    with distribute.LocalCluster(num_workers=2) as cluster:
+    with distribute.LocalCluster(2, allow_all_interfaces=True) as cluster:
         yield cluster
 
 

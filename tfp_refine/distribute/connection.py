@@ -20,6 +20,11 @@ def connect(
     cluster `python -m tfp_refine.distribute.serve` runs, with a `TF_CONFIG` of
     its own; `LocalCluster` starts these processes on this machine.
 
+    A cluster trusts its network: each of its processes, this one too, listens
+    on all interfaces of its machine, without a password and unencrypted.
+    Whoever reaches one of its ports runs code, and reads and writes files, as
+    you. Keep the ports inside a network where you trust everyone.
+
     Args:
         cluster: Dict of lists of addresses `"host:port"`, of the jobs
             `"chief"` (one), `"worker"` and `"ps"` (parameter servers; one is

@@ -20,16 +20,31 @@ class LocalCluster(_validation.Shown, contextlib.AbstractContextManager):
     Each is a process of its own, as on machines of their own, and ends with
     this one, however this one ends.
 
+    TensorFlow's processes, that which connects too, listen on all network
+    interfaces, whatever their addresses say, and ask for no password: whoever
+    reaches their ports runs code as you. Run your program with `python -m
+    tfp_refine.distribute.local` instead, which gives all of them a network of
+    their own.
+
     Args:
         num_workers: Number of workers.
+        allow_all_interfaces: Whether they may listen on all interfaces: set it
+            to `True` where nobody else can reach this machine's ports, and
+            nobody else uses it.
 
     Attributes:
         cluster: Addresses by job, for `connect`.
 
+    Raises:
+        ValueError: If an argument is invalid, or `allow_all_interfaces` is not
+            `True`.
+
     Example:
 
     ```python
-    with tfp_refine.distribute.LocalCluster(num_workers=2) as local:
+    with tfp_refine.distribute.LocalCluster(
+        num_workers=2, allow_all_interfaces=True
+    ) as local:
         coordinator = tfp_refine.distribute.connect(local.cluster)
         ensemble = tfp_refine.refine(
             model, x_train, y_train, coordinator=coordinator
@@ -37,9 +52,21 @@ class LocalCluster(_validation.Shown, contextlib.AbstractContextManager):
     ```
     """
 
-    def __init__(self, num_workers: int = 2) -> None:
+    def __init__(
+        self, num_workers: int = 2, *, allow_all_interfaces: bool = False
+    ) -> None:
         num_workers = _validation.positive_integer("num_workers", num_workers)
+        if allow_all_interfaces is not True:
+            raise ValueError(
+                "TensorFlow's processes listen on all network interfaces, and "
+                "whoever reaches their ports runs code as you. Run your "
+                "program with `python -m tfp_refine.distribute.local`, which "
+                "gives them a network of their own; or, where nobody can reach "
+                "the ports of this machine, set `allow_all_interfaces=True`. "
+                f"Received: allow_all_interfaces={allow_all_interfaces!r}"
+            )
         self.num_workers = num_workers
+        self.allow_all_interfaces = allow_all_interfaces
         addresses = [f"{_HOST}:{port}" for port in _free_ports(2 + num_workers)]
         self.cluster = {
             "chief": addresses[:1],

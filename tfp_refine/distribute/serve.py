@@ -7,6 +7,8 @@ The environment variable `TF_CONFIG` says which:
         "worker": ["10.0.0.2:5000", "10.0.0.3:5000"]}}'
     python -m tfp_refine.distribute.serve
 
+Whoever reaches its port runs code as you: let nobody but the cluster do so.
+
 It runs until it is killed; with `--stop_with_stdin` until its standard input
 ends. A worker that was killed can be started again at any time: others have
 done its work meanwhile.
