@@ -1,7 +1,6 @@
 """Data as arrays: checked once, before any long work."""
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from tfp_refine.functional import arrays
