@@ -167,3 +167,21 @@ def test_text_needs_a_layer_that_reads_it():
         model_inputs.fit(Subclassed(layers.DenseFlipout(1)), text)
     for inner in (keras.layers.TextVectorization(), OwnLayer()):
         assert model_inputs.fit(Subclassed(inner), text) is text
+
+
+@pytest.mark.parametrize("is_list", [False, True])
+def test_the_dtype_that_layers_compute_in_decides_the_range(is_list):
+    policy = keras.DTypePolicy("mixed_float16")
+    inputs = keras.Input((2,))
+    both = [inputs, inputs] if is_list else inputs
+    layer = keras.layers.Add if is_list else keras.layers.ReLU
+    half = keras.Model(inputs, layer(dtype=policy)(both))
+    with pytest.raises(ValueError, match="finite in float16.*6 of 6"):
+        model_inputs.fit(half, tf.fill([3, 2], 1e6))
+    full = keras.Model(inputs, layer(dtype="float32")(both))
+    model_inputs.fit(full, tf.fill([3, 2], 1e6))
+    rescaled = keras.layers.Rescaling(1e-6, dtype="float32")(inputs)
+    model_inputs.fit(
+        keras.Model(inputs, keras.layers.ReLU(dtype=policy)(rescaled)),
+        tf.fill([3, 2], 1e6),
+    )

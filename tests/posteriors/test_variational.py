@@ -350,3 +350,47 @@ def test_a_model_is_traced_once_to_predict():
     for seed in range(3):
         posterior.predict(np.ones([4, 3]), 5, seed=seed)
     assert len(calls) == 1
+
+
+class Fourth(keras.layers.Layer):
+    """Raises its inputs to the fourth power, which may overflow."""
+
+    def call(self, inputs):
+        return inputs**4
+
+
+@pytest.mark.parametrize("batch_size", [2, 100])
+@pytest.mark.parametrize("function", [tfp_refine.predict, tfp_refine.summarize])
+def test_outputs_that_are_not_finite_are_returned_with_a_warning(
+    function, batch_size
+):
+    model = keras.Sequential(
+        [
+            keras.Input((2,)),
+            layers.DenseFlipout(3, num_train_examples=5),
+            Fourth(),
+        ],
+        name="fourth",
+    )
+    x = np.ones((5, 2), "float32")
+    x[3, 1] = -1e20
+    with pytest.warns(
+        RuntimeWarning,
+        match="12 of 60 outputs of the model 'fourth'.*first in draw 0 of "
+        r"example 3, whose largest input is 1e\+20",
+    ):
+        found = function(model, x, 4, seed=1, batch_size=batch_size)
+    if function is tfp_refine.predict:
+        assert np.isfinite(found).all(axis=(0, 2)).tolist() == (
+            [True] * 3 + [False, True]
+        )
+
+
+def test_large_but_finite_outputs_do_not_warn():
+    model = keras.Sequential(
+        [keras.Input((2,)), layers.DenseFlipout(3, num_train_examples=5)]
+    )
+    draws = tfp_refine.predict(
+        model, np.full((5, 2), 1e38, "float32"), 4, seed=1
+    )
+    assert np.isfinite(draws).all()

@@ -113,14 +113,25 @@ def _check_dtype(model, tensor, leaf):
         return
     if wanted.is_integer:
         _check_whole(model, tensor, leaf)
-    elif wanted.is_floating and wanted.max < leaf.dtype.max:
-        arrays.check_range("x", leaf, wanted.as_numpy_dtype)
+    elif wanted.is_floating:
+        wanted = min(_dtypes_of_use(model, tensor, wanted), key=lambda d: d.max)
+        if wanted.max < leaf.dtype.max:
+            arrays.check_range("x", leaf, wanted.as_numpy_dtype)
 
 
 _NO_TEXT = (
     ". Text needs a layer that reads it, such as "
     "`keras.layers.TextVectorization`"
 )
+
+
+def _dtypes_of_use(model, tensor, dtype):
+    """Yields the dtypes that layers cast an input of some dtype to."""
+    yield dtype
+    for layer in model.layers:
+        inputs = [node.input_tensors for node in layer._inbound_nodes]
+        if layer.autocast and any(tensor is one for one in sum(inputs, [])):
+            yield tf.as_dtype(layer.compute_dtype)
 
 
 def _check_whole(model, tensor, leaf):

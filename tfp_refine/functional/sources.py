@@ -46,13 +46,16 @@ class Batches:
         self.source, self._inputs_only = source, inputs_only
         self.kind, self.num_batches = _describe(source)
         self.num_examples = None
-        self._first = None
+        self._first = self._kept = None
         self._is_used = False
 
     @property
     def is_once(self):
         """Whether there can be one pass only, as over a generator."""
         return hasattr(self.source, "__next__")
+
+    def __repr__(self):
+        return self.kind
 
     def __iter__(self):
         if self.is_once and self._is_used:
@@ -70,7 +73,12 @@ class Batches:
         self._check_end(number, count)
 
     def read(self, with_targets=False):
-        """Reads one pass into memory, a tuple of tensors `[N, ...]`."""
+        """Reads one pass into memory, a tuple of tensors `[N, ...]`.
+
+        What can be read only once is kept, and returned again.
+        """
+        if self._kept is not None:
+            return self._kept
         columns = None
         room = self.num_batches or 1
         limit = None if self.num_batches else _memory() // 2
@@ -95,10 +103,12 @@ class Batches:
                         what=f"that has not ended after {number + 1} batches",
                     )
                 )
-        return tuple(
+        found = tuple(
             keras.tree.map_structure(lambda column: column.tensor(), part)
             for part in columns
         )
+        self._kept = found if self.is_once else None
+        return found
 
     def _elements(self):
         """Yields what the source does, its own errors explained."""
@@ -175,6 +185,11 @@ def is_batched(x):
         and not is_array
         and not is_structure
     )
+
+
+def lasting(x):
+    """Returns `x`, or `Batches` that keep what can be read only once."""
+    return Batches(x) if hasattr(x, "__next__") else x
 
 
 def source(x, y=None, sample_weight=None):

@@ -228,7 +228,7 @@ class Posterior(_validation.Shown, abc.ABC):
         """
         quantiles = summary.check_quantiles(quantiles)
         result = _Collector(x)
-        for rows, block in summary.blocks(
+        blocks = summary.blocks(
             self._stream(
                 x,
                 num_samples,
@@ -239,8 +239,11 @@ class Posterior(_validation.Shown, abc.ABC):
             num_samples,
             quantiles,
             self.link,
-        ):
-            result.add(rows, block)
+        )
+        # Of outputs that are not finite the stream warns.
+        with np.errstate(invalid="ignore"):
+            for rows, block in blocks:
+                result.add(rows, block)
         return summary.from_blocks(result.value(), quantiles)
 
     def sample(
@@ -399,6 +402,7 @@ class Posterior(_validation.Shown, abc.ABC):
         at_once = min(num_samples, at_once or num_samples)
         keys = functional.seeds.keys(seed, num_samples)
         view, kept = self.view, None
+        watch = _Watch(view.model)
         blocks = functional.data.blocks(x, batch_size)
         for number, (rows, block) in enumerate(blocks):
             block = functional.model_inputs.fit(view.model, block)
@@ -429,10 +433,12 @@ class Posterior(_validation.Shown, abc.ABC):
                     )
                     if isinstance(view, output_layer.OutputLayerView):
                         _check_finite(outputs.numpy())
+                    watch.look(block, rows, part, outputs)
                     yield rows, part, outputs
             # The same for each block: kept if there is a single part.
             if first == 0:
                 kept = [(draws, first)]
+        watch.report()
 
     def _shared(self, block, draws):
         """Computes what all draws share, for a block of inputs."""
@@ -516,6 +522,57 @@ class _Collector:
         shape = list(leaf.shape)
         shape[self._axis] = self._count
         return np.empty(shape, leaf.dtype)
+
+
+class _Watch:
+    """Warns of outputs that are not finite, and says where they come from."""
+
+    def __init__(self, model):
+        self._model = model
+        self._bad = self._count = 0
+        self._first = None
+
+    def look(self, x, rows, draws, outputs):
+        """Looks at outputs `[s, B, ...]` (or nested) of some draws and rows."""
+        for leaf in keras.tree.flatten(outputs):
+            self._count += int(tf.size(leaf))
+            # The sum of finite numbers overflows rarely: then all are seen.
+            if not leaf.dtype.is_floating or np.isfinite(tf.reduce_sum(leaf)):
+                continue
+            where = np.argwhere(~np.isfinite(leaf))
+            self._bad += len(where)
+            if self._first is None and len(where):
+                draw, row = where[0][:2]
+                self._first = (
+                    draws.start + draw,
+                    rows.start + row,
+                    _largest(functional.data.take(x, slice(row, row + 1))),
+                )
+
+    def report(self):
+        """Warns if there were any."""
+        if not self._bad:
+            return
+        draw, row, largest = self._first
+        _validation.warn(
+            f"{self._bad} of {self._count} outputs of the model "
+            f"'{self._model.name}' are NaN or infinite, first in draw {draw} "
+            f"of example {row}, whose largest input is {largest:g}. Weights "
+            "may have diverged, or inputs may be too large: normalize them.",
+            RuntimeWarning,
+        )
+
+
+def _largest(x):
+    """Returns the largest magnitude of an input."""
+    return max(
+        (
+            float(np.max(np.abs(leaf), initial=0.0))
+            for leaf in keras.tree.flatten(x)
+            if leaf.dtype != tf.string
+        ),
+        default=0.0,
+    )
 
 
 def _outputs(view, shared, params, fixed, members, keys, index, stacked):

@@ -120,7 +120,7 @@ class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
             verbose=verbose,
         )
         self._data = {
-            "x": x,
+            "x": functional.sources.lasting(x),
             "y": y,
             "sample_weight": sample_weight,
             "class_weight": class_weight,

@@ -1,0 +1,65 @@
+"""Each cell of the table in `docs/inputs.md`."""
+
+import numpy as np
+import pytest
+
+from tests.support import input_kinds
+from tests.support import markdown_code
+
+FUNCTIONS, KINDS = input_kinds.FUNCTIONS, input_kinds.KINDS
+
+
+def _is_quick(function, kind):
+    """One function of each kind, and one kind of each function."""
+    functions, kinds = list(FUNCTIONS), list(KINDS)
+    return functions.index(function) % len(kinds) == kinds.index(kind)
+
+
+def _cells(function):
+    return [
+        pytest.param(
+            function,
+            kind,
+            marks=[] if _is_quick(function, kind) else pytest.mark.slow,
+        )
+        for kind in KINDS
+    ]
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [cell for function in FUNCTIONS for cell in _cells(function)],
+)
+def test_a_function_takes_a_kind_of_input_as_it_takes_arrays(function, kind):
+    refused = FUNCTIONS[function].refused
+    if kind in refused:
+        with pytest.raises(ValueError, match=refused[kind]):
+            input_kinds.call(function, kind)
+        return
+    found = input_kinds.call(function, kind)
+    expected = input_kinds.expected(function, KINDS[kind].model)
+    assert np.all(np.isfinite(found))
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("function", "bad"),
+    [
+        (name, bad)
+        for name, function in FUNCTIONS.items()
+        for bad in (
+            *input_kinds.BAD,
+            *(input_kinds.BAD_TARGETS if function.takes_targets else ()),
+        )
+    ],
+)
+def test_bad_input_is_refused_before_long_work(function, bad):
+    chosen = FUNCTIONS[function]
+    model, data, message = {**input_kinds.BAD, **input_kinds.BAD_TARGETS}[bad]
+    with pytest.raises(ValueError, match=message):
+        chosen.call(model, *data(chosen.takes_targets))
+
+
+def test_the_page_has_this_table():
+    page = (markdown_code.ROOT / "docs" / "inputs.md").read_text("utf-8")
+    assert input_kinds.table() in page
