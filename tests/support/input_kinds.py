@@ -22,6 +22,7 @@ _RNG = np.random.default_rng(0)
 Y = np.arange(_N) % 2
 _NUMBERS = _RNG.normal(size=(_N, 2)).astype("float32")
 _TEXT = np.array(["a b", "b", "c a", "b b", "a", "c", "a c", "b c"])
+WEIGHTS = 1.0 + np.arange(_N) % 3
 # As the models take them.
 X = {
     "numbers": _NUMBERS,
@@ -91,6 +92,11 @@ KINDS = {
     ),
     "generator": Kind(
         "generator of batches", "numbers", lambda *data: (_generator(*data),)
+    ),
+    "weights": Kind(
+        "`tf.data.Dataset` of `(x, y, sample_weight)`",
+        "numbers",
+        lambda x, *y: (_dataset(x, Y, WEIGHTS),),
     ),
     "vector": Kind(
         "`[N]` for `Input((1,))`",
@@ -255,10 +261,11 @@ class Function(NamedTuple):
     refused: dict[str, str] = {}
 
 
-def _refined(name, *data):
+def _refined(name, *data, **weights):
     return tfr.refine(
         model(name, True),
         *data,
+        **weights,
         num_members=1,
         variance_ratios=(0.5,),
         steps=2,
@@ -267,9 +274,10 @@ def _refined(name, *data):
     ).params
 
 
-def _called_back(name, *data):
+def _called_back(name, *data, **weights):
     callback = tfr.RefinementCallback(
         *data,
+        **weights,
         num_members=1,
         variance_ratios=(0.5,),
         steps=2,
@@ -282,9 +290,9 @@ def _called_back(name, *data):
     return callback.ensemble.params
 
 
-def _laplace(name, *data):
+def _laplace(name, *data, **weights):
     laplace = tfr.laplace.LastLayerLaplace(model(name, False), "classification")
-    return laplace.fit(*(data or (X[name], Y)), verbose=0)
+    return laplace.fit(*(data or (X[name], Y)), **weights, verbose=0)
 
 
 def _initialized(name, *data):
@@ -295,8 +303,8 @@ def _initialized(name, *data):
     return np.concatenate([np.ravel(w) for w in changed.weights[-4:]])
 
 
-def _nuts(name, *data):
-    laplace = _laplace(name, *data)
+def _nuts(name, *data, **weights):
+    laplace = _laplace(name, *data, **weights)
     with warnings.catch_warnings():
         # The chain is far too short.
         warnings.simplefilter("ignore", UserWarning)
@@ -312,7 +320,9 @@ def _nuts(name, *data):
 
 
 _STEPS = {"batch_size": 4, "seed": 1, "verbose": 0}
+_NO_WEIGHTS = {"weights": "weights of examples are not used here"}
 _NO_DIRECTION = {
+    **_NO_WEIGHTS,
     "names": "`x` must be one tensor",
     "text": "`x` must be floating",
     "text_dataset": "`x` must be floating",
@@ -344,14 +354,16 @@ FUNCTIONS = {
     "elbo": Function(
         "`elbo`",
         True,
-        lambda name, *data: np.array(
-            tfr.elbo(model(name, True), *data, num_samples=2, seed=1)
+        lambda name, *data, **weights: np.array(
+            tfr.elbo(model(name, True), *data, **weights, num_samples=2, seed=1)
         ),
     ),
     "laplace_fit": Function(
         "Laplace `fit`",
         True,
-        lambda name, *data: _laplace(name, *data).sample(2, seed=1),
+        lambda name, *data, **weights: _laplace(name, *data, **weights).sample(
+            2, seed=1
+        ),
     ),
     "laplace_predict": Function(
         "Laplace `predict`",
@@ -368,36 +380,47 @@ FUNCTIONS = {
     "deep_ensemble": Function(
         "`deep_ensemble`",
         True,
-        lambda name, *data: (
+        lambda name, *data, **weights: (
             tfr.ensembles.deep_ensemble(
-                model(name, False), *data, num_members=2, steps=3, **_STEPS
+                model(name, False),
+                *data,
+                **weights,
+                num_members=2,
+                steps=3,
+                **_STEPS,
             ).params
         ),
     ),
     "swag": Function(
         "`swag`",
         True,
-        lambda name, *data: (
+        lambda name, *data, **weights: (
             tfr.ensembles.swag(
-                model(name, False), *data, num_snapshots=3, rank=2, **_STEPS
+                model(name, False),
+                *data,
+                **weights,
+                num_snapshots=3,
+                rank=2,
+                **_STEPS,
             ).loc
         ),
     ),
     "temperature": Function(
         "`TemperatureScaling`",
         True,
-        lambda name, *data: np.array(
+        lambda name, *data, **weights: np.array(
             tfr.ensembles.TemperatureScaling(model(name, False))
-            .fit(*data)
+            .fit(*data, **weights)
             .temperature
         ),
     ),
     "sghmc": Function(
         "`cyclical_sghmc`",
         True,
-        lambda name, *data: tfr.sampling.cyclical_sghmc(
+        lambda name, *data, **weights: tfr.sampling.cyclical_sghmc(
             model(name, False),
             *data,
+            **weights,
             num_cycles=1,
             samples_per_cycle=2,
             steps_per_cycle=4,
@@ -406,7 +429,7 @@ FUNCTIONS = {
         ).sample(2, seed=1),
     ),
     "nuts": Function("`nuts` (of a Laplace `fit`)", True, _nuts),
-    "initializers": Function("initializers", True, _initialized),
+    "initializers": Function("initializers", True, _initialized, _NO_WEIGHTS),
     "attack": Function(
         "`fast_gradient_sign`",
         True,
@@ -426,13 +449,15 @@ def call(function, kind):
 
 
 @functools.cache
-def expected(function, model_name):
+def expected(function, model_name, has_weights):
     """Calls a function with arrays as the model takes them."""
     x = X[model_name]
     if model_name == "named":
         x = [*x.values()]
-    data = (x, Y) if FUNCTIONS[function].takes_targets else (x,)
-    return FUNCTIONS[function].call(model_name, *data)
+    if not FUNCTIONS[function].takes_targets:
+        return FUNCTIONS[function].call(model_name, x)
+    weights = {"sample_weight": WEIGHTS} if has_weights else {}
+    return FUNCTIONS[function].call(model_name, x, Y, **weights)
 
 
 def table():
