@@ -405,7 +405,7 @@ class Subclassed(keras.Model):
         ({"initializer": "magic"}, "must be one of"),
         ({"initializer": 3}, "must be one of"),
         ({"initializer": ""}, "must be one of"),
-        ({"data": (1, 2, 3)}, "must be .x, y., or a tf.data.Dataset"),
+        ({"data": (1, 2, 3)}, "must be .x, y., or batches of them"),
         ({"regularizer": "magic"}, "regularizer must be one of"),
         ({"regularizer": "l2"}, "must be a KL regularizer"),
         ({"posterior": "magic"}, "posterior"),

@@ -34,7 +34,7 @@ class SWAGPosterior(posteriors.GaussianPosterior):
         """Gives the training inputs again, after the posterior was loaded.
 
         Args:
-            x: Training inputs, `[N, ...]` (or nested).
+            x: Training inputs, as for `swag`.
 
         Returns:
             self: This object.

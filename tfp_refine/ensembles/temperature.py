@@ -81,8 +81,9 @@ class TemperatureScaling(posteriors.Posterior):
         """Chooses the temperature.
 
         Args:
-            x: Validation inputs, `[N, ...]` (or nested), or a `tf.data.Dataset`
-                of `(x, y)`, batched. Not those that the model was trained on.
+            x: Validation inputs, `[N, ...]` (or nested), or batches of `(x,
+                y)`, such as a `tf.data.Dataset`, a `keras.utils.PyDataset` or a
+                generator. Not those that the model was trained on.
             y: Class numbers `[N]` or one-hot rows `[N, C]`.
             sample_weight: Weights, `[N]`: the likelihood of an example counts
                 as often as its weight says. `None` for a dataset of `(x, y,

@@ -44,9 +44,10 @@ class PosteriorInitializer(_validation.Shown):
 
         Args:
             model: `keras.Model`; built on `x` if it is not.
-            x: Training inputs, as for `fit`: an array `[N, ...]`, a nested
-                structure of them, or a finite, batched `tf.data.Dataset` of
-                `(x, y)`. Not needed if nothing depends on them.
+            x: Training inputs, as for `fit`: `[N, ...]` (or nested), or
+                batches of `(x, y)`, such as a `tf.data.Dataset`, a
+                `keras.utils.PyDataset` or a generator. Not needed if nothing
+                depends on them.
             y: Training targets, `[N, ...]`. Likewise.
 
         Returns:

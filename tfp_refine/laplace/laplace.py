@@ -348,8 +348,7 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
         last layer this is exact.
 
         Args:
-            x: Inputs, `[N, ...]` (or nested), or a finite, batched
-                `tf.data.Dataset` of them.
+            x: Inputs, as for `predict`.
             batch_size: Examples that the model is called on at a time.
 
         Returns:

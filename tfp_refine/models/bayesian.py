@@ -93,8 +93,8 @@ def to_bayesian(
             Of a wrapper (`Bidirectional`, `TimeDistributed`) the wrapper itself
             is meant, or by its class the layer inside. Defaults to `None`: all
             that can, but frozen ones, which are copied as they are.
-        data: `(x, y)`, or a `tf.data.Dataset`, for initializers that look at
-            data.
+        data: `(x, y)`, or batches of them, such as a `tf.data.Dataset`, for
+            initializers that look at data.
         seed: Integer that fixes the noise; fresh if `None`.
 
     Returns:
@@ -134,7 +134,7 @@ def to_bayesian(
         set_posteriors = initializers.get(initializer)
     if isinstance(data, tuple) and len(data) != 2:
         raise ValueError(
-            "`data` must be (x, y), or a tf.data.Dataset. "
+            "`data` must be (x, y), or batches of them. "
             f"Received: a tuple of {len(data)}"
         )
     seed = functional.seeds.check(seed)

@@ -29,8 +29,9 @@ def fast_gradient_sign(
 
     Args:
         model: Built `keras.Model`, with or without variational layers.
-        x: Inputs, one tensor, `[N, ...]`.
-        y: Targets, one tensor, `[N, ...]`.
+        x: Inputs, one tensor, `[N, ...]`, or batches of `(x, y)`, such as a
+            `tf.data.Dataset`, a `keras.utils.PyDataset` or a generator.
+        y: Targets, one tensor, `[N, ...]`; `None` for batches.
         num_samples: Draws of the weights. Defaults to `10`.
         seed: Integer that fixes the draws; fresh ones if `None`.
         loss: Negative log likelihood: a Keras loss, its name or a callable

@@ -25,8 +25,9 @@ def predict(
     Args:
         model_or_posterior: `keras.Model`, whose posterior is that of its
             variational layers, or any posterior of this package.
-        x: Inputs, `[N, ...]` (or nested), or a finite, batched
-            `tf.data.Dataset` of them.
+        x: Inputs of any kind that `keras.Model.predict` takes: `[N, ...]` (or
+            nested), or batches of them, such as a `tf.data.Dataset`, a
+            `keras.utils.PyDataset` or a generator.
         num_samples: `S`, number of draws, in all.
         seed: Integer that fixes the draws; a fresh one if `None`.
         sample: If `False`, a model is called at its posterior means.
@@ -41,6 +42,7 @@ def predict(
     Warns:
         UserWarning: If all draws are equal, as the model has no layer that
             draws.
+        RuntimeWarning: If outputs are NaN or infinite.
 
     Example:
 

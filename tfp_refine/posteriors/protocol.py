@@ -119,8 +119,9 @@ class Posterior(_validation.Shown, abc.ABC):
         """Draws outputs of the model.
 
         Args:
-            x: Inputs, `[N, ...]` (or nested), or a finite, batched
-                `tf.data.Dataset` of them.
+            x: Inputs of any kind that `keras.Model.predict` takes: `[N, ...]`
+                (or nested), or batches of them, such as a `tf.data.Dataset`, a
+                `keras.utils.PyDataset` or a generator.
             num_samples: `S`, number of draws, in all: draw `s` of an ensemble
                 is of member `s % M`.
             seed: Integer that fixes the draws; if `None`, a fresh one, which
@@ -134,6 +135,10 @@ class Posterior(_validation.Shown, abc.ABC):
 
         Raises:
             ValueError: If an argument is invalid.
+
+        Warns:
+            RuntimeWarning: If outputs are NaN or infinite, with the first
+                draw and example where they are.
         """
         result = _Collector(x, sample_axis=num_samples)
         parts = []
