@@ -111,7 +111,7 @@ def test_a_missing_loss_is_an_error():
 
 @pytest.mark.parametrize("loss", [["mse", "mae"], {"a": "mse"}, ("mse",)])
 def test_a_loss_for_each_output_is_refused(loss):
-    with pytest.raises(ValueError, match="needs one callable"):
+    with pytest.raises(ValueError, match="of one output, with one loss"):
         objective.resolve(compiled("mse"), loss)
 
 

@@ -56,7 +56,7 @@ def test_bad_data_is_refused_before_any_work(problem, x, y, message):
         ({"seed": -1}, "`seed`"),
         ({"seed": 1.5}, "`seed`"),
         ({"loss": "no_such_loss"}, "no_such_loss"),
-        ({"loss": ["mse"]}, "one callable"),
+        ({"loss": ["mse"] * 2}, "`loss` must .* each output.*2 values"),
         ({"loss": lambda y, p: keras.ops.zeros((7,))}, "one value for each"),
     ],
 )

@@ -55,11 +55,12 @@ def deep_ensemble(
         x: Training inputs, `[N, ...]` (or nested), or a finite, batched
             `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`, which is
             read into memory.
-        y: Training targets, `[N, ...]`; `None` for a dataset.
+        y: Training targets, `[N, ...]`; of several outputs a dict or list.
+            `None` for a dataset.
         sample_weight: Weights, `[N]`: the likelihood of an example counts as
             often as its weight says. Those of positions too, `[N, T]`, with
-            losses of `tfr.losses`. `None` for a dataset of `(x, y,
-            sample_weight)`.
+            losses of `tfr.losses`; of several outputs a dict or list, or one
+            for all. `None` for a dataset of `(x, y, sample_weight)`.
         class_weight: Weights by class number, a dict, in place of
             `sample_weight`; 1 for those left out.
         num_members: `M`, number of members. Defaults to `10`.
@@ -73,8 +74,9 @@ def deep_ensemble(
         bootstrap: Whether each member has training examples of its own, `N`
             drawn with replacement. Defaults to `False`.
         loss: Negative log likelihood: Keras loss, its name, or a callable
-            `(y_true, y_pred) -> [B]`, nats. Defaults to the loss that the model
-            was compiled with.
+            `(y_true, y_pred) -> [B]`, nats; of several outputs a dict or list,
+            whose sum counts. Defaults to the loss, and the `loss_weights`, that
+            the model was compiled with.
         checkpoint_dir: Folder to save progress in, and to continue from.
         seed: Integer that fixes the result; a fresh one if `None`.
         verbose: 0 is silent, 1 a progress bar, 2 lines.

@@ -48,7 +48,7 @@ def of_classes(y, class_weight):
     classes = _classes(y)
     weights = np.ones(len(classes), keras.config.floatx())
     for number, weight in class_weight.items():
-        if not _is_weight(weight):
+        if not is_weight(weight):
             raise ValueError(
                 "`class_weight` must hold finite numbers of which none is "
                 f"negative. Received: {weight!r} for class {number!r}"
@@ -57,7 +57,8 @@ def of_classes(y, class_weight):
     return tf.constant(weights)
 
 
-def _is_weight(value):
+def is_weight(value):
+    """Checks whether a value is a finite number, and not negative."""
     is_number = isinstance(value, numbers.Real)
     return is_number and np.isfinite(value) and value >= 0.0
 

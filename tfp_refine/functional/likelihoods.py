@@ -201,7 +201,16 @@ def check_loss(model, kind, num_outputs):
     loss = getattr(model, "loss", None)
     if loss is None:
         return
+    factors = objective.compiled_loss_weights(model)
+    if factors is not None:
+        raise ValueError(
+            f"The model '{model.name}' was compiled with loss_weights="
+            f"{factors!r}, by which the likelihood here is not multiplied: "
+            "compile it without, and give `sample_weight` where it counts."
+        )
     link = objective.find_link(model)
+    if isinstance(link, objective.Links):
+        return  # refused as a model of several outputs
     if kind == "classification":
         expected = "softmax" if num_outputs > 1 else "sigmoid"
         fits = link is None or link.function == expected

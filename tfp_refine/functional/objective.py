@@ -9,6 +9,7 @@ import tensorflow as tf
 from tfp_refine import losses
 from tfp_refine.functional import data
 from tfp_refine.functional import model_inputs
+from tfp_refine.functional import several_outputs
 from tfp_refine.losses import likelihood
 from tfp_refine.math import ordinal
 
@@ -19,6 +20,43 @@ def resolve(model, loss=None):
     It is a Keras loss, its name, or a callable `(y_true, y_pred)`; if `None`,
     the loss that the model was compiled with.
     """
+    loss = _known(model, loss)
+    if keras.tree.is_nested(loss):
+        raise ValueError(
+            "A model of one output, with one loss, is needed here. Received: "
+            f"loss={loss!r}"
+        )
+    return keras.losses.get(loss)
+
+
+def resolve_sum(model, outputs, loss=None):
+    """Finds the loss of all outputs of a model, some of which are given.
+
+    It may be several in a dict or list, as Keras takes them: then a
+    `SummedLoss`, with the `loss_weights` that the model was compiled with if
+    `loss` is `None`. A function takes all outputs at once, but not if the model
+    was compiled with it, as in `fit`.
+    """
+    factors = compiled_loss_weights(model) if loss is None else None
+    known = _known(model, loss)
+    is_one = not any(map(keras.tree.is_nested, (known, outputs)))
+    if _takes_all(loss) or (is_one and factors is None):
+        return keras.losses.get(known)
+    return several_outputs.SummedLoss(model, outputs, known, factors)
+
+
+def _takes_all(loss):
+    """Checks whether an argument `loss` is a function of all outputs."""
+    return callable(loss) and not isinstance(loss, keras.losses.Loss)
+
+
+def compiled_loss_weights(model):
+    """Returns the `loss_weights` that a model was compiled with, or `None`."""
+    compiled = getattr(model, "_compile_loss", None)
+    return getattr(compiled, "_user_loss_weights", None)
+
+
+def _known(model, loss):
     if loss is None:
         loss = getattr(model, "loss", None)
     if loss is None:
@@ -26,14 +64,33 @@ def resolve(model, loss=None):
             "The negative log likelihood is unknown: compile the model with a "
             "loss, or pass `loss=...`."
         )
-    if isinstance(loss, list | tuple | dict):
-        raise ValueError(
-            "A model with a loss for each output needs one callable "
-            "`loss=(y_true, y_pred) -> [N]` here, such as the sum of what the "
-            "`call`s of losses of `tfr.losses` return. Received: "
-            f"loss={loss!r}"
-        )
-    return keras.losses.get(loss)
+    return loss
+
+
+def parts(loss, y_true, y_pred, weights=None):
+    """Returns the `several_outputs.Part`s of a loss, one for each output."""
+    if isinstance(loss, several_outputs.SummedLoss):
+        return loss.parts(y_true, y_pred, weights)
+    return [several_outputs.Part("", loss, 1.0, y_true, y_pred, weights)]
+
+
+def summed_nll(parts):
+    """Computes the sum of `negative_log_likelihood` over parts of a loss.
+
+    Values of further axes are averaged where there are several.
+    """
+    if len(parts) == 1 and parts[0].factor == 1.0:
+        return negative_log_likelihood(*_arguments(parts[0]))
+    total = 0.0
+    for part in parts:
+        nll = negative_log_likelihood(*_arguments(part))
+        nll = keras.ops.mean(nll, axis=list(range(1, len(nll.shape))))
+        total += part.factor * tf.cast(nll, keras.config.floatx())
+    return total
+
+
+def _arguments(part):
+    return part.loss, part.y_true, part.y_pred, part.weights
 
 
 def negative_log_likelihood(loss, y_true, y_pred, weights=None):
@@ -216,16 +273,111 @@ class Link(NamedTuple):
         complement = tf.sigmoid(-outputs) if self.from_logits else 1.0 - outputs
         return tf.concat([complement, probs], axis=-1)
 
+    def distributions(self, outputs):
+        """Computes probabilities that sum to 1, `[..., C]`.
 
-def find_link(model, loss=None):
+        Of several labels they are those of each and of its absence, `[..., C,
+        2]`.
+        """
+        probs = self.probabilities(outputs)
+        if self.function == "sigmoid" and outputs.shape[-1] > 1:
+            return tf.stack([probs, 1.0 - probs], axis=-1)
+        return probs
+
+
+class Links(NamedTuple):
+    """Relations of a model's several outputs to class probabilities.
+
+    Attributes:
+        names: Names of the outputs, as `several_outputs.names_of`.
+        links: The `Link` of each, or `None` for one that does not classify.
+    """
+
+    names: tuple
+    links: tuple
+
+    def probabilities(self, outputs):
+        """Computes those of outputs that classify, a dict by their names."""
+        return {
+            name: link.probabilities(output)
+            for name, link, output in self._classifying(outputs)
+        }
+
+    def distributions(self, outputs):
+        """Computes those that sum to 1, likewise."""
+        return {
+            name: link.distributions(output)
+            for name, link, output in self._classifying(outputs)
+        }
+
+    def _classifying(self, outputs):
+        flat = keras.tree.flatten(outputs)
+        for found in zip(self.names, self.links, flat, strict=True):
+            if found[1] is not None:
+                yield found
+
+
+def describe_link(link):
+    """Returns a link, `Links` or `None` as what JSON can hold."""
+    if isinstance(link, Links):
+        return {"names": link.names, "links": [*map(describe_link, link.links)]}
+    return link and link._asdict()
+
+
+def restore_link(described):
+    """Returns what `describe_link` described."""
+    if described and "links" in described:
+        links = tuple(map(restore_link, described["links"]))
+        return Links(tuple(described["names"]), links)
+    return described and Link(**described)
+
+
+def find_link(model, loss=None, outputs=None):
     """Returns the `Link` of a model, or `None` if nothing says it classifies.
 
     The loss, that which it was compiled with if `None`, or else the activation
-    of the last layer says so.
+    of the last layer says so. For several outputs these are `Links`. `outputs`
+    are some of them, for models that are not functional.
     """
+    takes_all = _takes_all(loss)
     if loss is None:
         loss = getattr(model, "loss", None)
-    if isinstance(loss, str | dict):
+    if outputs is None:
+        outputs = getattr(model, "_outputs_struct", None)
+    if keras.tree.is_nested(loss) or (
+        keras.tree.is_nested(outputs) and not takes_all
+    ):
+        return _links(model, loss, outputs)
+    layers = [None, *model._flatten_layers(include_self=False)]
+    return _link(loss, layers[-1])
+
+
+def _links(model, loss, outputs):
+    if outputs is None:
+        return None
+    names = several_outputs.names_of(model, outputs)
+    flat = keras.tree.flatten(outputs)
+    try:
+        found = several_outputs.by_output(
+            "loss", loss, names, outputs, one_for_all=True
+        )
+    except ValueError:
+        return None
+    layers = [None] * len(flat)
+    if loss is None:
+        layers = [
+            getattr(getattr(output, "_keras_history", None), "operation", None)
+            for output in flat
+        ]
+    links = tuple(map(_link, found, layers))
+    if not any(links):
+        return None
+    return Links(names, links) if keras.tree.is_nested(outputs) else links[0]
+
+
+def _link(loss, last_layer):
+    """Returns the link of one output, by its loss, or else its layer."""
+    if isinstance(loss, str):
         try:
             loss = keras.losses.get(loss)
         except (TypeError, ValueError):
@@ -235,8 +387,7 @@ def find_link(model, loss=None):
             if isinstance(loss, classes) or loss in functions:
                 return Link(function, bool(getattr(loss, "from_logits", False)))
         return None
-    layers = [None, *model._flatten_layers(include_self=False)]
-    activation = getattr(layers[-1], "activation", None)
+    activation = getattr(last_layer, "activation", None)
     name = getattr(activation, "__name__", None)
     if name in ("softmax", "sigmoid"):
         return Link(name, from_logits=False)
@@ -271,17 +422,20 @@ _LINKS = {
 class Objective:
     """A model, its training data and its loss, checked to fit each other.
 
-    Data are as for `data.examples`, the loss as for `resolve`. The likelihood
+    Data are as for `data.examples`; those of several outputs, and the loss, as
+    for `resolve_sum`. The likelihood
     of an example counts as often as its weight, or that of its class, says.
     With `per_example` the loss must return one value for each example, and
     outputs must not be masked, as sums over examples need.
 
     Attributes:
         view: `WeightView` of the model.
-        loss: What `resolve` returned.
+        loss: What `resolve_sum` returned.
         link: What `find_link` returned.
         data: `(x, y)`, tensors `[N, ...]` (or nested), or `(x, y, weight)`,
-            weights `[N]`, or `[N, ...]` of positions.
+            weights `[N]`, or `[N, ...]` of positions. Of several outputs, `y`
+            is a tuple of the targets of those with a loss, and so are weights
+            that differ.
         num_examples: `N`.
         params: The model's current vector.
         fixed: Values of its fixed weights.
@@ -301,15 +455,24 @@ class Objective:
         class_weight=None,
     ):
         self.view = view
-        self.loss = resolve(view.model, loss)
-        self.link = find_link(view.model, loss)
+        _known(view.model, loss)
         (x, *others), self.num_examples = data.examples(
             x, y, sample_weight, class_weight
         )
-        self.data = (model_inputs.fit(view.model, x), *others)
+        given = (model_inputs.fit(view.model, x), *others)
         self.params, self.fixed = view.params(), view.fixed()
         check_finite(view.model, weights=(self.params, self.fixed))
-        self.head_nll = self._check_likelihood(per_example)
+        outputs = self._head_outputs(given, loss)
+        self.loss = resolve_sum(view.model, outputs, loss)
+        self.link = find_link(view.model, loss, outputs)
+        self.data = self.arrange(given)
+        self.head_nll = self._check_likelihood(outputs, per_example)
+
+    def arrange(self, given):
+        """Arranges data `(x, y)` or `(x, y, weight)` as `data` has them."""
+        if isinstance(self.loss, several_outputs.SummedLoss):
+            return self.loss.arrange(given)
+        return given
 
     def nll(self, batch, params, fixed, key, index):
         """Computes the negative log likelihood of each example, nats, `[B]`.
@@ -333,60 +496,92 @@ class Objective:
 
     def nll_of(self, batch, outputs):
         """Computes what `nll` does, of the model's outputs for the batch."""
-        _, y, *weights = batch
-        return negative_log_likelihood(self.loss, y, outputs, *weights)
+        return summed_nll(self._parts(batch, outputs))
 
-    def _check_likelihood(self, per_example):
-        """Runs two examples, so that a mismatch shows before long work."""
-        batch = data.take(self.data, slice(0, 2))
+    def _parts(self, batch, outputs):
+        _, y, *weights = batch
+        return parts(self.loss, y, outputs, *weights)
+
+    def _head_outputs(self, given, loss):
+        """Returns outputs of two examples; `given` are all of the data."""
         try:
-            outputs = self.view.call(batch[0], self.params, self.fixed, 0)
-            check_targets(self.loss, self.data[1], outputs, *self.data[2:])
-            nll = self.nll_of(batch, outputs)
+            x = data.take(given[0], slice(0, 2))
+            return self.view.call(x, self.params, self.fixed, 0)
         except Exception as error:
-            shapes = keras.tree.map_structure(
-                lambda value: tuple(value.shape), self.data[:2]
-            )
-            raise ValueError(
-                "The model and its loss cannot be evaluated on the data. "
-                f"Received: x of shape {shapes[0]}, y of shape {shapes[1]}, "
-                f"loss={self.loss!r} ({error})"
-            ) from error
-        is_masked = any(
-            likelihood.mask_of(output) is not None
-            for output in keras.tree.flatten(outputs)
-        )
-        if is_masked and not isinstance(self.loss, losses.LikelihoodLoss):
-            raise ValueError(
-                f"The outputs of the model '{self.view.model.name}' are "
-                "masked, which only the losses of `tfr.losses` regard here: "
-                "for classes, `tfr.losses.CategoricalNLL()`. Received: "
-                f"loss={self.loss!r}"
-            )
-        if is_masked:
+            raise _not_evaluated(given, loss, error) from error
+
+    def _check_likelihood(self, outputs, per_example):
+        """Runs two examples, so that a mismatch shows before long work."""
+        head = data.take(self.data, slice(0, 2))
+        try:
+            for part in self._parts(self.data, outputs):
+                check_targets(*_arguments(part))
+            head_parts = self._parts(head, outputs)
+            values = [
+                negative_log_likelihood(*_arguments(part))
+                for part in head_parts
+            ]
+        except Exception as error:
+            raise _not_evaluated(self.data, self.loss, error) from error
+        masks = [_is_masked(part.y_pred) for part in head_parts]
+        for part, is_masked in zip(head_parts, masks, strict=True):
+            if is_masked and not isinstance(part.loss, losses.LikelihoodLoss):
+                raise ValueError(
+                    f"The outputs{part.where} of the model "
+                    f"'{self.view.model.name}' are masked, which only the "
+                    "losses of `tfr.losses` regard here: for classes, "
+                    "`tfr.losses.CategoricalNLL()`. Received: "
+                    f"loss={part.loss!r}"
+                )
+        if any(masks):
             self._check_unmasked()
-        if not per_example:
-            return nll.numpy()
-        count = data.num_examples(batch[0])
-        if nll.shape.rank != 0 and tuple(nll.shape) != (count,):
-            raise ValueError(
-                "The loss must return one value for each example, `[B]`: over "
-                "further axes `fit` takes the mean, and the bound needs the "
-                "sum, as the losses of `tfr.losses` are; for classes, "
-                "`tfr.losses.CategoricalNLL()`. Received: shape "
-                f"{tuple(nll.shape)} for {count} examples"
-            )
-        check_sum(self.loss, outputs)
-        return nll.numpy()
+        if per_example:
+            count = data.num_examples(head[0])
+            for part, nll in zip(head_parts, values, strict=True):
+                _check_sum_of(part, nll, count)
+        return summed_nll(head_parts).numpy()
 
     def _check_unmasked(self):
         """Checks all targets that count, by the mask of each block."""
         for begin in range(0, self.num_examples, _BLOCK):
-            x, y, *weights = data.take(self.data, slice(begin, begin + _BLOCK))
-            outputs = self.view.call(x, self.params, self.fixed, 0)
-            self.loss.check_targets(
-                y, outputs, likelihood.mask_of(outputs), *weights
-            )
+            block = data.take(self.data, slice(begin, begin + _BLOCK))
+            outputs = self.view.call(block[0], self.params, self.fixed, 0)
+            for part in self._parts(block, outputs):
+                mask = likelihood.mask_of(part.y_pred)
+                if mask is not None:
+                    part.loss.check_targets(
+                        part.y_true, part.y_pred, mask, part.weights
+                    )
+
+
+def _is_masked(outputs):
+    return any(
+        likelihood.mask_of(output) is not None
+        for output in keras.tree.flatten(outputs)
+    )
+
+
+def _check_sum_of(part, nll, count):
+    """Raises a `ValueError` unless a loss is a log likelihood, `[B]`."""
+    if nll.shape.rank != 0 and tuple(nll.shape) != (count,):
+        raise ValueError(
+            f"The loss{part.where} must return one value for each example, "
+            "`[B]`: over further axes `fit` takes the mean, and the bound "
+            "needs the sum, as the losses of `tfr.losses` are; for classes, "
+            "`tfr.losses.CategoricalNLL()`. Received: shape "
+            f"{tuple(nll.shape)} for {count} examples"
+        )
+    check_sum(part.loss, part.y_pred)
+
+
+def _not_evaluated(given, loss, error):
+    x, y = keras.tree.map_structure(
+        lambda value: tuple(value.shape), list(given[:2])
+    )
+    return ValueError(
+        "The model and its loss cannot be evaluated on the data. Received: x "
+        f"of shape {x}, y of shape {y}, loss={loss!r} ({error})"
+    )
 
 
 def check_finite(model, **values):

@@ -20,7 +20,7 @@ def write(path, posterior, description, arrays):
     about = {
         "view": _describe(view),
         "model": view.digest(),
-        "link": link and link._asdict(),
+        "link": objective.describe_link(link),
         "diagnostics": posterior.diagnostics,
         "family": description,
     }
@@ -68,7 +68,7 @@ def read(path, model, families, custom_objects):
         )
     if given:
         _check_weights(view, files.unpack(arrays), path)
-    link = about["link"] and objective.Link(**about["link"])
+    link = objective.restore_link(about["link"])
     posterior = families[kind]._from_contents(
         view, link, about["family"], arrays
     )

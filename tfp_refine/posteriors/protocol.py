@@ -51,8 +51,8 @@ class Posterior(_validation.Shown, abc.ABC):
 
     Attributes:
         view: View of the model's weights as a vector, whose length is `P`.
-        link: `Link` of the outputs to class probabilities, or `None` if the
-            model is not known to be a classifier.
+        link: `Link` of the outputs to class probabilities, `Links` of several
+            outputs, or `None` if the model is not known to be a classifier.
         history: Dict of arrays: how the posterior was computed.
         diagnostics: Dict of numbers: how far it can be trusted.
     """
@@ -180,7 +180,8 @@ class Posterior(_validation.Shown, abc.ABC):
 
         Returns:
             probs: `numpy` array `[N, C]`; `C` is 2 for a single output that is
-                the logit, or probability, of the second class.
+                the logit, or probability, of the second class. Of a model with
+                several outputs a dict, by their names, of those that classify.
 
         Raises:
             ValueError: If an argument is invalid, the family does not have the
@@ -197,10 +198,22 @@ class Posterior(_validation.Shown, abc.ABC):
         for rows, draws, outputs in self._stream(
             x, num_samples, seed, batch_size, _DRAWS_AT_ONCE
         ):
-            part = tf.reduce_sum(link.probabilities(outputs), axis=0)
-            total = part if draws.start == 0 else total + part
+            part = keras.tree.map_structure(
+                lambda probs: tf.reduce_sum(probs, axis=0),
+                link.probabilities(outputs),
+            )
+            total = (
+                part
+                if draws.start == 0
+                else keras.tree.map_structure(tf.add, total, part)
+            )
             if draws.stop == num_samples:
-                result.add(rows, (total / num_samples).numpy())
+                result.add(
+                    rows,
+                    keras.tree.map_structure(
+                        lambda probs: (probs / num_samples).numpy(), total
+                    ),
+                )
         return result.value()
 
     def summarize(

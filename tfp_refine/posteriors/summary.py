@@ -19,7 +19,8 @@ class Summary:
         std: Standard deviation over draws (divided by `S`), likewise.
         quantiles: `[Q, N, ...]` (or nested), or `None` if none were asked for.
         entropy: Predictive entropy of classes, `H[mean_s p_s]`, nats, `[N]`;
-            `None` if the model is not a classifier.
+            `None` if the model is not a classifier. Of a model with several
+            outputs a dict, by their names, of those that classify.
         mutual_information: Of classes and weights, `H[mean_s p_s] -
             mean_s H[p_s]`, nats, `[N]`, likewise.
     """
@@ -27,8 +28,8 @@ class Summary:
     mean: Any
     std: Any
     quantiles: Any = None
-    entropy: np.ndarray | None = None
-    mutual_information: np.ndarray | None = None
+    entropy: Any = None
+    mutual_information: Any = None
 
 
 def check_quantiles(quantiles):
@@ -117,30 +118,48 @@ class _Classes:
 
     def __init__(self, link):
         self._link = link
-        self._probs = self._entropies = 0.0
+        self._probs = self._entropies = None
 
     def add(self, outputs):
-        """Adds draws of outputs, `[s, B, C]`."""
+        """Adds draws of outputs, `[s, B, C]` (or nested)."""
         if self._link is None:
             return
-        probs = tf.cast(self._link.probabilities(outputs), tf.float64)
-        if self._link.function == "sigmoid" and outputs.shape[-1] > 1:
-            probs = tf.stack([probs, 1.0 - probs], axis=-1)  # of each label
-        self._probs += tf.reduce_sum(probs, axis=0)
-        self._entropies += tf.reduce_sum(_entropy(probs), axis=0)
+        probs = keras.tree.map_structure(
+            lambda leaf: tf.cast(leaf, tf.float64),
+            self._link.distributions(outputs),
+        )
+        self._probs = _plus_sum(self._probs, probs)
+        self._entropies = _plus_sum(
+            self._entropies, keras.tree.map_structure(_entropy, probs)
+        )
 
     def information(self, num_samples):
         """Returns the entropy and the mutual information, `[B]`."""
         if self._link is None:
             return {}
-        entropy = _entropy(self._probs / num_samples)
-        expected = self._entropies / num_samples
+        entropy = keras.tree.map_structure(
+            lambda probs: _entropy(probs / num_samples), self._probs
+        )
         # Rounding below 0 is clipped.
-        information = tf.maximum(entropy - expected, 0.0)
-        return {
-            "entropy": entropy.numpy(),
-            "mutual_information": information.numpy(),
-        }
+        information = keras.tree.map_structure(
+            lambda whole, parts: tf.maximum(whole - parts / num_samples, 0.0),
+            entropy,
+            self._entropies,
+        )
+        return keras.tree.map_structure(
+            lambda leaf: leaf.numpy(),
+            {"entropy": entropy, "mutual_information": information},
+        )
+
+
+def _plus_sum(total, draws):
+    """Adds the sum of draws `[s, ...]` (or nested) to a sum, or to `None`."""
+    sums = keras.tree.map_structure(
+        lambda leaf: tf.reduce_sum(leaf, axis=0), draws
+    )
+    if total is None:
+        return sums
+    return keras.tree.map_structure(tf.add, total, sums)
 
 
 def _entropy(probs):

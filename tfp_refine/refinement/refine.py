@@ -68,11 +68,12 @@ def refine(
         x: Training inputs, `[N, ...]` (or nested), or a finite, batched
             `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`, which is
             read into memory.
-        y: Training targets, `[N, ...]`; `None` for a dataset.
+        y: Training targets, `[N, ...]`; of several outputs a dict or list.
+            `None` for a dataset.
         sample_weight: Weights, `[N]`: the likelihood of an example counts as
             often as its weight says. Those of positions too, `[N, T]`, with
-            losses of `tfr.losses`. `None` for a dataset of `(x, y,
-            sample_weight)`.
+            losses of `tfr.losses`; of several outputs a dict or list, or one
+            for all. `None` for a dataset of `(x, y, sample_weight)`.
         class_weight: Weights by class number, a dict, in place of
             `sample_weight`; 1 for those left out.
         num_members: `M`, ensemble members.
@@ -87,8 +88,9 @@ def refine(
         learning_rate_decay: Within each auxiliary variable: `"constant"` (the
             paper), `"linear"` or `"cosine"` to zero.
         loss: Negative log likelihood: Keras loss, its name, or a callable
-            `(y_true, y_pred) -> [B]`, nats. Defaults to the loss that the model
-            was compiled with.
+            `(y_true, y_pred) -> [B]`, nats; of several outputs a dict or list,
+            whose sum counts. Defaults to the loss, and the `loss_weights`, that
+            the model was compiled with.
         keep_better: Whether an optimization that lowered the bound is undone.
         num_eval_samples: Weight draws in each evaluation of the bound.
         max_eval_examples: Training examples in each evaluation of the bound,
