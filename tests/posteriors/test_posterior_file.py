@@ -192,6 +192,39 @@ def test_damaged_files_are_refused(x, path):
         load_posterior(path, model)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"view": 1},
+        {"view": {}},
+        {"view": {"select": "last_layer", "layer": "x", "layers": "np"}},
+        {"link": {"a": 1}},
+        {"link": 1},
+        {"family": None},
+        {"family": {"hessian": []}},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("given", [True, False])
+def test_descriptions_of_other_kinds_are_refused(change, given, x, path):
+    model, _ = saved(x, path)
+    manifest, arrays, contents = functional.files.read(path)
+    about = {**manifest["description"], **change}
+    functional.files.write(path, manifest["kind"], about, arrays, contents)
+    with pytest.raises(ValueError, match=f"'{path}' cannot be read"):
+        load_posterior(path, model if given else None)
+
+
+def test_a_file_whose_model_cannot_be_read_is_named(x, path):
+    saved(x, path)
+    manifest, arrays, _ = functional.files.read(path)
+    functional.files.write(
+        path, manifest["kind"], manifest["description"], arrays, b"no model"
+    )
+    with pytest.raises(ValueError, match=f"'{path}' cannot be read: The mode"):
+        load_posterior(path)
+
+
 def test_what_is_no_file_of_arrays_is_refused(path):
     path.write_text("Not a file of arrays.")
     with pytest.raises(ValueError, match="cannot be read"):

@@ -7,6 +7,7 @@ the CRC-32 of each entry, which a zip archive computes anyway as it is written
 and read.
 """
 
+import contextlib
 import hashlib
 import io
 import json
@@ -66,21 +67,29 @@ def read(path):
     Raises a `ValueError` that names the file if it is not as it was written.
     Nothing larger than the file is allocated, and no code in it is run.
     """
+    with reading(path), zipfile.ZipFile(path) as archive:
+        _check_stored(archive, os.path.getsize(path))
+        manifest = _manifest(archive)
+        arrays = {
+            name: _read_array(archive, name, entry)
+            for name, entry in manifest["arrays"].items()
+        }
+        model = None
+        if manifest["model"] is not None:
+            model = archive.read(_MODEL)
+            if manifest["model"] != archive.getinfo(_MODEL).CRC:
+                raise ValueError(f"{_MODEL} is not the file that was saved")
+        return manifest, arrays, model
+
+
+@contextlib.contextmanager
+def reading(path):
+    """Makes every error of reading a file a `ValueError` that names it."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            _check_stored(archive, os.path.getsize(path))
-            manifest = _manifest(archive)
-            arrays = {
-                name: _read_array(archive, name, entry)
-                for name, entry in manifest["arrays"].items()
-            }
-            model = None
-            if manifest["model"] is not None:
-                model = archive.read(_MODEL)
-                if manifest["model"] != archive.getinfo(_MODEL).CRC:
-                    raise ValueError(f"{_MODEL} is not the file that was saved")
-            return manifest, arrays, model
-    except Exception as error:  # of any kind, as the libraries answer damage
+        yield
+    except Exception as error:  # of any kind, as libraries answer damage
+        if isinstance(error, ValueError) and f"'{path}'" in str(error):
+            raise
         reason = f"{error}" or type(error).__name__
         raise ValueError(f"'{path}' cannot be read: {reason}") from error
 

@@ -12,6 +12,10 @@ from tfp_refine.functional import objective
 from tfp_refine.functional import weight_view
 
 _HISTORY = "history/"
+_LAST_LAYER_VIEWS = {
+    view.__name__: view
+    for view in (last_layer_view.LastLayerView, last_layer_view.AllLayersView)
+}
 
 
 def write(path, posterior, description, arrays):
@@ -52,33 +56,37 @@ def read(path, model, families, custom_objects):
             f"'{path}' does not hold a posterior. It holds: {kind!r}"
         )
     given = model is not None
-    if not given:
-        if contents is None:
-            raise ValueError(
-                f"'{path}' does not hold its model, which Keras could not "
-                "save: give `model`."
-            )
-        model = copying.from_bytes(contents, custom_objects)
-    view = _view(about["view"], model, path)
-    if view.digest() != about["model"]:
-        raise ValueError(
-            f"`model` must have the architecture of the model that the "
-            f"posterior in '{path}' belongs to. Received: '{model.name}', "
-            "which differs in layers or in shapes of weights."
-        )
     if given:
-        _check_weights(view, files.unpack(arrays), path)
-    link = objective.restore_link(about["link"])
-    posterior = families[kind]._from_contents(
-        view, link, about["family"], arrays
-    )
-    posterior.history = files.below(arrays, _HISTORY)
-    posterior.diagnostics = about["diagnostics"]
+        data.check_model(model)
+    elif contents is None:
+        raise ValueError(
+            f"'{path}' does not hold its model, which Keras could not save: "
+            "give `model`."
+        )
+    with files.reading(path):
+        if not given:
+            model = copying.from_bytes(contents, custom_objects)
+        view = _view(about["view"], model, path)
+        if view.digest() != about["model"]:
+            raise ValueError(
+                f"`model` must have the architecture of the model that the "
+                f"posterior in '{path}' belongs to. Received: '{model.name}', "
+                "which differs in layers or in shapes of weights."
+            )
+        if given:
+            _check_weights(view, files.unpack(arrays), path)
+        link = objective.restore_link(about["link"])
+        posterior = families[kind]._from_contents(
+            view, link, about["family"], arrays
+        )
+        posterior.history = files.below(arrays, _HISTORY)
+        posterior.diagnostics = about["diagnostics"]
     return posterior
 
 
 def same_view(view, model):
     """Returns a view of another model with the same architecture."""
+    data.check_model(model)
     return _view(_describe(view), model, None)
 
 
@@ -120,7 +128,6 @@ def _describe(view):
 
 
 def _view(about, model, path):
-    data.check_model(model)
     if about["select"] == "mean_field":
         return mean_field_view.MeanFieldView(model, about["deterministic"])
     if "layer" not in about:
@@ -134,7 +141,6 @@ def _view(about, model, path):
             f"to. Received: '{model.name}', which has only {len(layers)} "
             "layers with weights."
         )
-    kind = getattr(last_layer_view, about["layers"])
-    view = kind(model, layers[about["layer"]])
+    view = _LAST_LAYER_VIEWS[about["layers"]](model, layers[about["layer"]])
     view.activation = about["activation"]
     return view
