@@ -67,3 +67,37 @@ def test_what_was_trained_on_replicas_is_refined(facts):
     draws = np.array(facts["2"]["sampled"]["refined"])
     assert draws.shape == (2, replicas.NUM_EXAMPLES, 1)
     assert np.all(np.isfinite(draws))
+
+
+@pytest.mark.parametrize("number", ["1", "2"])
+def test_ivon_averages_over_the_draws_of_all_replicas(facts, number):
+    found = {
+        key: np.array(value) for key, value in facts[number]["ivon"].items()
+    }
+    draws, mean = found["draws"], found["before"]
+    assert len(draws) == int(number)
+    if number == "2":
+        assert not np.any(draws[0] == draws[1])
+    num, h0, d = replicas.NUM_EXAMPLES, 0.5, 1.0 / replicas.NUM_EXAMPLES
+    scale = (num * (h0 + d)) ** -0.5
+    gradients = [
+        x.T @ (x @ draw - y) / len(x)
+        for draw, x, y in zip(
+            draws,
+            np.split(found["x"], len(draws)),
+            np.split(found["y"], len(draws)),
+            strict=True,
+        )
+    ]
+    hessian = np.mean(
+        [g * (w - mean) for g, w in zip(gradients, draws, strict=True)], axis=0
+    )
+    hessian /= scale**2
+    h = 0.9 * h0 + 0.1 * hessian + 0.005 * (h0 - hessian) ** 2 / (h0 + d)
+    np.testing.assert_allclose(
+        found["scales"], (num * (h + d)) ** -0.5, rtol=1e-4
+    )
+    gradient = np.mean(gradients, axis=0)
+    expected = mean - 0.1 * (h0 + d) * (gradient + d * mean) / (h + d)
+    for after in found["after"]:
+        np.testing.assert_allclose(after, expected, rtol=1e-4, atol=1e-6)

@@ -15,11 +15,11 @@ LEVELS = (
         "distribute",
         "losses",
         "metrics",
-        "optimizers",
         "regularizers",
     },
     {"layers"},
     {"functional"},
+    {"optimizers"},
     {"posteriors"},
     {
         "callbacks",

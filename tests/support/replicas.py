@@ -114,6 +114,43 @@ def training(strategy, sample, optimizer=keras.optimizers.SGD):
     return found
 
 
+def ivon_step(strategy):
+    """Takes a step of IVON, of a linear regression without a bias.
+
+    Tells the weights and scales before and after, and the replicas' draws.
+    """
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(NUM_EXAMPLES, 3)).astype(np.float32)
+    y = rng.normal(size=(NUM_EXAMPLES, 1)).astype(np.float32)
+    with strategy.scope():
+        keras.utils.set_random_seed(0)
+        model = keras.Sequential(
+            [keras.Input((3,)), keras.layers.Dense(1, use_bias=False)]
+        )
+        optimizer = tfr.optimizers.IVON(0.1, NUM_EXAMPLES, beta_2=0.9, seed=1)
+        model.compile(optimizer, tfr.losses.GaussianNLL(scale=1.0))
+        optimizer.build(model.trainable_variables)
+    (kernel,) = model.trainable_variables
+    draws = strategy.run(optimizer.draw, args=(kernel,))
+    found = {
+        "x": x.tolist(),
+        "y": y.tolist(),
+        "draws": [
+            np.array(v).tolist()
+            for v in strategy.experimental_local_results(draws)
+        ],
+        "before": kernel.numpy().tolist(),
+    }
+    model.fit(x, y, NUM_EXAMPLES, verbose=0, shuffle=False)
+    return found | {
+        "after": [
+            np.array(v).tolist()
+            for v in strategy.experimental_local_results(kernel.value)
+        ],
+        "scales": optimizer.scales()[0].tolist(),
+    }
+
+
 def facts(num_replicas):
     """Returns all that is told of one number of replicas."""
     strategy = tf.distribute.MirroredStrategy(
@@ -130,6 +167,7 @@ def facts(num_replicas):
             "keras": training(strategy, False, keras.optimizers.Adam),
             "ours": training(strategy, False, tfr.optimizers.Adam),
         },
+        "ivon": ivon_step(strategy),
     }
 
 

@@ -1,0 +1,353 @@
+"""The improved variational online Newton method, as a Keras optimizer."""
+
+import threading
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from tfp_refine import _validation
+from tfp_refine.functional import seeds
+from tfp_refine.math import ivon
+from tfp_refine.math import philox
+from tfp_refine.optimizers import weight_draws
+
+_DTYPES = ("float32", "float64")
+
+
+@keras.saving.register_keras_serializable(package="tfp_refine")
+class IVON(_validation.Shown, keras.optimizers.Optimizer):
+    """Variational learning of any Keras model, at the cost of Adam.
+
+    Trains a mean-field Gaussian posterior of all trainable weights, without
+    variational layers: the improved variational online Newton method. Each
+    weight has a mean, which is the variable itself, and the variance
+    `1 / (N * (h + d))`, where `h` is a running mean of the Hessian of the loss
+    and `d = 1 / (N * prior_scale**2)` the weight decay of the prior
+    `N(0, prior_scale**2)`. `tfp_refine.posterior(model)` is the result.
+
+    The loss must be a mean negative log likelihood over the batch, in nats.
+    Regularizers of weights are refused, as the prior takes their place.
+
+    **Draws and means.** The variables hold the means, always: `evaluate`,
+    `predict`, files, and validation and callbacks in the middle of `fit`
+    (`ModelCheckpoint`, `EarlyStopping`) see these. Weights are drawn only where
+    a `tf.GradientTape` watches a call of the model that was compiled with this
+    optimizer, and keep their values until the next step. So the metrics of
+    training are those of draws. Gradients of your own, such as saliency maps,
+    are at the means inside `tfp_refine.layers.mean_weights()`.
+
+    A training loop of your own works too: `model.compile(optimizer)`, then
+    `optimizer.build(model.trainable_variables)`; call the model under a tape,
+    and `optimizer.apply_gradients`. Gradients that are not at draws raise an
+    error.
+
+    **Several draws.** With `num_samples` above one, a step takes as many
+    batches, each with a draw of its own. To draw `S` times for the examples of
+    one batch, divide `batch_size` by `S`. Learning rate schedules and
+    `iterations` count batches.
+
+    Args:
+        learning_rate: Float or Keras schedule, 0.1 to 0.2 for convolutional
+            networks; better decayed to zero.
+        num_train_examples: `N`, number of training examples.
+        prior_scale: Standard deviation of the prior of each weight; `None`: no
+            prior. Defaults to `1.0`.
+        hessian_init: `h` at the start, positive. Smaller values start from a
+            wider posterior. Defaults to `0.5`.
+        beta_1: Decay of the mean of the gradients, in [0, 1). Defaults to
+            `0.9`.
+        beta_2: Decay of the mean of the Hessians, in [0, 1). Defaults to
+            `0.99999`; less for few steps, such as `0.9995`.
+        num_samples: Draws, and batches, of a step. Defaults to `1`.
+        clip_radius: Limit of `|m / (h + d)|`, where `m` is the gradient of mean
+            and prior; 1e-3 for transformers. Defaults to `None`: no limit.
+        seed: Integer that fixes the draws; a fresh one if `None`.
+        name: Name of the optimizer.
+
+    Raises:
+        ValueError: If an argument is invalid; at the first step, if the model
+            has regularizers or weights in half precision.
+
+    Example:
+
+    ```python
+    model.compile(tfp_refine.optimizers.IVON(0.1, len(x)), loss)
+    model.fit(x, y, epochs=50)
+    posterior = tfp_refine.posterior(model)
+    ```
+
+    Reference:
+        - [Shen et al., 2024](https://arxiv.org/abs/2402.17641)
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        num_train_examples: int,
+        prior_scale: float | None = 1.0,
+        hessian_init: float = 0.5,
+        beta_1: float = 0.9,
+        beta_2: float = 0.99999,
+        num_samples: int = 1,
+        clip_radius: float | None = None,
+        seed: int | None = None,
+        name: str = "ivon",
+    ) -> None:
+        super().__init__(learning_rate=learning_rate, name=name)
+        self.num_train_examples = _validation.positive_integer(
+            "num_train_examples", num_train_examples
+        )
+        self.prior_scale = prior_scale
+        if prior_scale is not None:
+            self.prior_scale = _validation.positive("prior_scale", prior_scale)
+        self.hessian_init = _validation.positive("hessian_init", hessian_init)
+        self.beta_1, self.beta_2 = beta_1, beta_2
+        for key in ("beta_1", "beta_2"):
+            if getattr(self, key) != 0:
+                _validation.proportion(key, getattr(self, key), one=False)
+        self.num_samples = _validation.positive_integer(
+            "num_samples", num_samples
+        )
+        self.clip_radius = clip_radius
+        if clip_radius is not None:
+            self.clip_radius = _validation.positive("clip_radius", clip_radius)
+        self.seed = seeds.check(seed)
+        # Saved with the other variables: a resumed training draws alike.
+        self._key = keras.Variable(
+            seeds.key(self.seed),
+            dtype="int64",
+            trainable=False,
+            name="key",
+            aggregation="only_first_replica",
+        )
+        self._indices: dict[int, int] = {}
+        # Noise of draws in the graph being traced, to use it again, by thread
+        # (as replicas have their own) and variable; and which were drawn.
+        self._noises: dict[tuple[int, int], tf.Tensor] = {}
+        self._drawn: set[int] = set()
+        self._is_new = True
+
+    @property
+    def decay(self) -> float:
+        """The weight decay `d`; zero without a prior."""
+        if self.prior_scale is None:
+            return 0.0
+        return 1.0 / (self.num_train_examples * self.prior_scale**2)
+
+    def build(self, variables: list[keras.Variable]) -> None:
+        if self.built:
+            return
+        _check_variables(variables)
+        super().build(variables)
+        self._momentums, self._precisions = self.add_optimizer_variables(
+            variables,
+            ["momentum", "precision"],
+            [
+                keras.initializers.Zeros(),
+                keras.initializers.Constant(self.hessian_init + self.decay),
+            ],
+        )
+        if self.num_samples > 1:
+            self._sums = self.add_optimizer_variables(
+                variables, ["gradient_sum", "product_sum"]
+            )
+        for index, variable in enumerate(variables):
+            self._indices[id(variable)] = index
+        weight_draws.make_drawn(variables)
+
+    def has_posterior_of(self, variable: keras.Variable) -> bool:
+        """Returns whether it is one of the variables that this one trains."""
+        return id(variable) in self._indices
+
+    def scales(self) -> list[np.ndarray]:
+        """Computes the standard deviations of the posterior of each variable.
+
+        They are in the order of the variables that the optimizer was built
+        with.
+        """
+        return [
+            ivon.scale(np.asarray(precision), self.num_train_examples)
+            for precision in self._precisions
+        ]
+
+    def draw(self, variable: keras.Variable) -> tf.Tensor:
+        """Draws the weights of a variable, the same ones until the next step.
+
+        Replicas draw independently. The gradient with respect to the variable
+        is that with respect to the draw.
+        """
+        index = self._indices[id(variable)]
+        precision = weight_draws.raw(self._precisions[index])
+        noise = self._noise(index, precision)
+        self._drawn.add(index)
+        return weight_draws.raw(variable) + noise * ivon.scale(
+            precision, self.num_train_examples
+        )
+
+    def apply(
+        self,
+        grads: list[tf.Tensor],
+        trainable_variables: list[keras.Variable] | None = None,
+    ) -> None:
+        if trainable_variables is not None:
+            trainable_variables = list(trainable_variables)
+            if not self.built:
+                self.build(trainable_variables)
+        # Keras builds optimizers in the first step, after its model was called:
+        # these gradients are not at draws. TensorFlow traces such a step again;
+        # without a graph, the first batch is left out.
+        is_first, self._is_new = self._is_new and not self._drawn, False
+        if not is_first:
+            super().apply(grads, trainable_variables)
+
+    def update_step(
+        self,
+        gradient: tf.Tensor,
+        variable: tf.Variable | keras.Variable,
+        learning_rate: float | tf.Tensor | keras.Variable,
+    ) -> None:
+        """Updates a variable, given `gradient` and its product with the noise.
+
+        They are stacked, `[2, ...]`.
+        """
+        index = self._get_variable_index(variable)
+        dtype = tf.as_dtype(variable.dtype)
+        slots = [variable, self._momentums[index], self._precisions[index]]
+        pair, count = ops.cast(gradient, dtype), self._iterations
+        if self.num_samples > 1:
+            sums = [each[index] for each in self._sums]
+            pair += tf.stack([tf.convert_to_tensor(value) for value in sums])
+            count //= self.num_samples
+            is_last = (self._iterations + 1) % self.num_samples == 0
+            for each, value in zip(sums, tf.unstack(pair), strict=True):
+                self.assign(
+                    each, tf.where(is_last, tf.zeros_like(value), value)
+                )
+            pair /= self.num_samples
+        before = [tf.convert_to_tensor(slot) for slot in slots]
+        loc, momentum, precision = before
+        gradient, product = tf.unstack(pair)
+        after = ivon.step(
+            loc,
+            momentum,
+            precision,
+            gradient,
+            product,
+            ops.cast(count, dtype),
+            ops.cast(learning_rate, dtype),
+            self._settings(),
+        )
+        for slot, old, new in zip(slots, before, after, strict=True):
+            if self.num_samples > 1:
+                new = tf.where(is_last, new, old)
+            self.assign(slot, new)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "learning_rate": super().get_config()["learning_rate"],
+            "num_train_examples": self.num_train_examples,
+            "prior_scale": self.prior_scale,
+            "hessian_init": self.hessian_init,
+            "beta_1": self.beta_1,
+            "beta_2": self.beta_2,
+            "num_samples": self.num_samples,
+            "clip_radius": self.clip_radius,
+            "seed": self.seed,
+            "name": self.name,
+        }
+
+    def _backend_update_step(
+        self,
+        grads: list[tf.Tensor],
+        trainable_variables: list[keras.Variable],
+        learning_rate: Any,
+    ) -> None:
+        """Adds the products of gradients and noise, before replicas meet."""
+        missing = [
+            variable.path
+            for variable in trainable_variables
+            if self._indices[id(variable)] not in self._drawn
+        ]
+        if missing:
+            raise ValueError(
+                "IVON needs gradients at draws of the weights, and these were "
+                f"not drawn: {', '.join(missing)}. Compile the model that is "
+                "called with this optimizer, build the optimizer first "
+                "(`optimizer.build(model.trainable_variables)`), and call that "
+                "model itself under the gradient tape, without "
+                "rematerialization."
+            )
+        pairs = []
+        for gradient, variable in zip(grads, trainable_variables, strict=True):
+            gradient = tf.convert_to_tensor(gradient)  # not of slices
+            noise = self._noise(self._indices[id(variable)], variable)
+            gradient = tf.cast(gradient, noise.dtype)
+            pairs.append(tf.stack([gradient, gradient * noise]))
+        super()._backend_update_step(pairs, trainable_variables, learning_rate)
+        self._drawn.clear()
+        self._noises.clear()
+
+    def _noise(self, index: int, like: Any) -> tf.Tensor:
+        """Makes the noise of a variable in this step, as it was drawn.
+
+        It is a function of the key and of the numbers of batch, replica and
+        variable, and made again where it is not at hand.
+        """
+        known = (threading.get_ident(), index)
+        noise = self._noises.get(known)
+        if _is_in_reach(noise):
+            return noise
+        replica = tf.distribute.get_replica_context()
+        number = weight_draws.raw(self._iterations)
+        number *= replica.num_replicas_in_sync
+        number += tf.cast(replica.replica_id_in_sync_group, number.dtype)
+        number = number * len(self._indices) + index
+        seed = tf.stack([weight_draws.raw(self._key), number])
+        noise = philox.normal(like.shape, seed, like.dtype)
+        if not tf.executing_eagerly():
+            self._noises[known] = noise
+        return noise
+
+    def _settings(self) -> ivon.Settings:
+        return ivon.Settings(
+            self.num_train_examples,
+            self.decay,
+            self.hessian_init,
+            self.beta_1,
+            self.beta_2,
+            self.clip_radius,
+        )
+
+
+def _check_variables(variables: list[keras.Variable]) -> None:
+    if not variables:
+        raise ValueError(
+            "IVON needs trainable weights. Received: a model without them."
+        )
+    for variable in variables:
+        if variable.dtype not in _DTYPES:
+            raise ValueError(
+                "IVON needs weights in single or double precision; use a "
+                "policy such as 'mixed_bfloat16'. Received: "
+                f"'{variable.path}' in {variable.dtype}"
+            )
+        if variable.regularizer is not None:
+            raise ValueError(
+                "IVON trains a posterior with the prior N(0, prior_scale**2), "
+                "and a regularizer would be a second one: train without it. "
+                f"Received: '{variable.path}' with "
+                f"{variable.regularizer!r}"
+            )
+
+
+def _is_in_reach(tensor: tf.Tensor | None) -> bool:
+    """Returns whether a tensor can be used in the graph being traced."""
+    if tensor is None or tf.executing_eagerly():
+        return False
+    graph = tf.compat.v1.get_default_graph()
+    while graph is not None and graph is not tensor.graph:
+        graph = getattr(graph, "outer_graph", None)
+    return graph is not None
