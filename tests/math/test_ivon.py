@@ -14,9 +14,9 @@ def start(rng, size=6):
     return loc, momentum, np.exp(rng.normal(size=size))
 
 
-def step(state, gradient, noise, count, rate, given):
+def step(state, gradient, deviation, count, rate, given):
     tensors = [tf.constant(v, tf.float64) for v in (*state, gradient)]
-    product = tf.constant(gradient * noise)
+    product = tf.constant(gradient * deviation)
     return [
         np.array(value)
         for value in ivon.step(
@@ -41,7 +41,7 @@ def test_a_step_is_that_of_the_paper():
     new_h += 0.5 * (1 - b2) ** 2 * (h - hessian) ** 2 / (h + d)
     debiased = g / (1 - b1**4)
     m = m - 0.1 * (h0 + d) * (debiased + d * m) / (new_h + d)
-    found = step(state, gradient, z, 3, 0.1, given)
+    found = step(state, gradient, eps, 3, 0.1, given)
     for value, expected in zip(found, (m, g, new_h + d), strict=True):
         np.testing.assert_allclose(value, expected, rtol=1e-12)
 
@@ -91,15 +91,15 @@ def test_the_step_is_clipped_before_the_learning_rate_is_rescaled():
 
 
 def test_averages_of_a_quadratic_loss_stay_at_its_curvature():
-    # The mean step is zero at the optimum: E[product] sqrt(N p) = h.
+    # The mean step is zero at the optimum: E[product] N p = h.
     rng = np.random.default_rng(3)
     given = settings()
     h = np.exp(rng.normal(size=6))
     precision = h + given.weight_decay
     draws = rng.normal(size=(200000, 6))
     scale = ivon.scale(precision, given.num_train_examples)
-    products = np.mean(h * scale * draws * draws, axis=0)
-    hessian = products * np.sqrt(given.num_train_examples * precision)
+    products = np.mean(h * np.square(scale * draws), axis=0)
+    hessian = products * given.num_train_examples * precision
     np.testing.assert_allclose(hessian, h, rtol=0.03)
     state = (np.zeros(6), np.zeros(6), precision)
     _, _, after = step(state, products, np.ones(6), 0, 0.1, given)

@@ -56,9 +56,10 @@ def step(
         loc: Mean, `[...]`.
         momentum: Mean of the gradients so far, `[...]`; zeros at the start.
         precision: Hessian plus weight decay, `[...]`.
-        gradient: Of the mean loss, at the weights `loc + scale * z`, `[...]`.
-        product: `gradient * z`, `[...]`. Both may be averages over draws.
-        count: Number of steps taken before, a scalar of the other's dtype.
+        gradient: Of the mean loss, at weights that are drawn, `[...]`.
+        product: `gradient * (weights - loc)`, `[...]`. Both may be averages
+            over draws.
+        count: Number of steps taken before, a scalar of the others' dtype.
         learning_rate: A scalar.
         settings: `Settings`.
 
@@ -69,17 +70,18 @@ def step(
     """
     num, decay, hessian_init, beta_1, beta_2, clip_radius = settings
     momentum += (1.0 - beta_1) * (gradient - momentum)
-    # The published step of the Hessian, relative to the precision. It more than
-    # halves none, `u + u**2 / 2 >= -1 / 2`, which rounding does not change.
-    u = (1.0 - beta_2) * (
-        product * tf.sqrt(num / precision) + decay / precision - 1.0
-    )
+    # The published step of the Hessian over the precision. It never more than
+    # halves that, as `u + u**2 / 2 >= -1 / 2`, whatever is rounded.
+    u = ((1.0 - beta_2) * num) * product - (1.0 - beta_2)
+    if decay:
+        u += ((1.0 - beta_2) * decay) / precision
     precision += precision * u * (1.0 + 0.5 * u)
-    debiased = momentum / (
-        1.0 - tf.constant(beta_1, count.dtype) ** (count + 1.0)
-    )
-    direction = (debiased + decay * loc) / precision
-    if clip_radius is not None:
-        direction = tf.clip_by_value(direction, -clip_radius, clip_radius)
-    loc -= learning_rate * (hessian_init + decay) * direction
-    return loc, momentum, precision
+    debias = 1.0 - tf.constant(beta_1, count.dtype) ** (count + 1.0)
+    rate = learning_rate * (hessian_init + decay)
+    # Scalars first: each product of arrays is a pass over the memory.
+    if clip_radius is None:
+        direction = (rate / debias) * momentum + (rate * decay) * loc
+        return loc - direction / precision, momentum, precision
+    direction = (momentum / debias + decay * loc) / precision
+    direction = tf.clip_by_value(direction, -clip_radius, clip_radius)
+    return loc - rate * direction, momentum, precision

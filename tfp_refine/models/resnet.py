@@ -124,7 +124,7 @@ def ResNet(  # Named as a class, as models are in keras.applications.
     )
     deterministic = {
         "kernel_initializer": "he_normal",
-        "kernel_regularizer": keras.regularizers.L2(l2),
+        "kernel_regularizer": keras.regularizers.L2(l2) if l2 else None,
     }
 
     def conv(filters, kernel_size, name, strides=1, bayesian=False):

@@ -124,9 +124,9 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
             aggregation="only_first_replica",
         )
         self._indices: dict[int, int] = {}
-        # Noise of draws in the graph being traced, to use it again, by thread
-        # (as replicas have their own) and variable; and which were drawn.
-        self._noises: dict[tuple[int, int], tf.Tensor] = {}
+        # In the graph being traced, to use them again, by thread (as replicas
+        # have their own) and variable; and the variables that were drawn.
+        self._deviations: dict[tuple[int, int], tf.Tensor] = {}
         self._drawn: set[int] = set()
         self._is_new = True
 
@@ -180,12 +180,8 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
         is that with respect to the draw.
         """
         index = self._indices[id(variable)]
-        precision = weight_draws.raw(self._precisions[index])
-        noise = self._noise(index, precision)
         self._drawn.add(index)
-        return weight_draws.raw(variable) + noise * ivon.scale(
-            precision, self.num_train_examples
-        )
+        return weight_draws.raw(variable) + self._deviation(index)
 
     def apply(
         self,
@@ -205,36 +201,39 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
 
     def update_step(
         self,
-        gradient: tf.Tensor,
+        gradient: tuple[tf.Tensor, tf.Tensor],
         variable: tf.Variable | keras.Variable,
         learning_rate: float | tf.Tensor | keras.Variable,
     ) -> None:
-        """Updates a variable, given `gradient` and its product with the noise.
+        """Updates a variable.
 
-        They are stacked, `[2, ...]`.
+        `gradient` is a pair: the gradient, and its product with the deviation
+        of the draw from the mean.
         """
         index = self._get_variable_index(variable)
         dtype = tf.as_dtype(variable.dtype)
-        slots = [variable, self._momentums[index], self._precisions[index]]
-        pair, count = ops.cast(gradient, dtype), self._iterations
+        count = self._iterations
         if self.num_samples > 1:
-            sums = [each[index] for each in self._sums]
-            pair += tf.stack([tf.convert_to_tensor(value) for value in sums])
             count //= self.num_samples
             is_last = (self._iterations + 1) % self.num_samples == 0
-            for each, value in zip(sums, tf.unstack(pair), strict=True):
-                self.assign(
-                    each, tf.where(is_last, tf.zeros_like(value), value)
-                )
-            pair /= self.num_samples
+            sums = [each[index] for each in self._sums]
+            gradient = tuple(
+                total + value
+                for total, value in zip(sums, gradient, strict=True)
+            )
+            for total, value in zip(sums, gradient, strict=True):
+                zeros = tf.zeros_like(value)
+                self.assign(total, tf.where(is_last, zeros, value))
+            gradient = tuple(value / self.num_samples for value in gradient)
+        slots = [variable, self._momentums[index], self._precisions[index]]
         before = [tf.convert_to_tensor(slot) for slot in slots]
         loc, momentum, precision = before
-        gradient, product = tf.unstack(pair)
+        slope, product = gradient
         after = ivon.step(
             loc,
             momentum,
             precision,
-            gradient,
+            slope,
             product,
             ops.cast(count, dtype),
             ops.cast(learning_rate, dtype),
@@ -282,34 +281,38 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
             )
         pairs = []
         for gradient, variable in zip(grads, trainable_variables, strict=True):
-            gradient = tf.convert_to_tensor(gradient)  # not of slices
-            noise = self._noise(self._indices[id(variable)], variable)
-            gradient = tf.cast(gradient, noise.dtype)
-            pairs.append(tf.stack([gradient, gradient * noise]))
+            deviation = self._deviation(self._indices[id(variable)])
+            # Of an embedding, the gradient is of slices.
+            gradient = tf.cast(tf.convert_to_tensor(gradient), deviation.dtype)
+            pairs.append((gradient, gradient * deviation))
         super()._backend_update_step(pairs, trainable_variables, learning_rate)
         self._drawn.clear()
-        self._noises.clear()
+        self._deviations.clear()
 
-    def _noise(self, index: int, like: Any) -> tf.Tensor:
-        """Makes the noise of a variable in this step, as it was drawn.
+    def _deviation(self, index: int) -> tf.Tensor:
+        """Draws the deviation of a variable from its mean, in this step.
 
-        It is a function of the key and of the numbers of batch, replica and
-        variable, and made again where it is not at hand.
+        It is a function of the precision, of the key, and of the numbers of
+        batch, replica and variable, made again where it is out of reach.
         """
         known = (threading.get_ident(), index)
-        noise = self._noises.get(known)
-        if _is_in_reach(noise):
-            return noise
+        deviation = self._deviations.get(known)
+        if _is_in_reach(deviation):
+            return deviation
         replica = tf.distribute.get_replica_context()
         number = weight_draws.raw(self._iterations)
         number *= replica.num_replicas_in_sync
         number += tf.cast(replica.replica_id_in_sync_group, number.dtype)
         number = number * len(self._indices) + index
-        seed = tf.stack([weight_draws.raw(self._key), number])
-        noise = philox.normal(like.shape, seed, like.dtype)
+        precision = weight_draws.raw(self._precisions[index])
+        deviation = philox.normal(
+            precision.shape,
+            tf.stack([weight_draws.raw(self._key), number]),
+            precision.dtype,
+        ) * ivon.scale(precision, self.num_train_examples)
         if not tf.executing_eagerly():
-            self._noises[known] = noise
-        return noise
+            self._deviations[known] = deviation
+        return deviation
 
     def _settings(self) -> ivon.Settings:
         return ivon.Settings(

@@ -1,0 +1,107 @@
+"""Time and memory of IVON, beside Adam's.
+
+Steps of `fit` of LeNet-5 (batch 128, 28x28x1) and of ResNet-20 (batch 128,
+32x32x3) with Keras' Adam, ours and IVON, in turn: their ratios are of one
+run. Then the variables of each optimizer, in copies of the weights.
+
+  python benchmarks/ivon.py [--batch-size=128]
+"""
+
+import argparse
+
+import keras
+import numpy as np
+import tensorflow as tf
+from _timing import side_by_side
+
+import tfp_refine as tfr
+
+_OPTIMIZERS = {
+    "Keras' Adam": lambda: keras.optimizers.Adam(1e-3),
+    "our Adam": lambda: tfr.optimizers.Adam(1e-3),
+    "IVON": lambda: tfr.optimizers.IVON(0.1, 50000),
+}
+_STEPS = {"LeNet-5": 20, "ResNet-20": 3}
+
+
+def _lenet5():
+    """Returns the network of 431,080 weights."""
+    return keras.Sequential(
+        [
+            keras.Input((28, 28, 1)),
+            keras.layers.Conv2D(20, 5, activation="relu"),
+            keras.layers.MaxPooling2D(),
+            keras.layers.Conv2D(50, 5, activation="relu"),
+            keras.layers.MaxPooling2D(),
+            keras.layers.Flatten(),
+            keras.layers.Dense(500, activation="relu"),
+            keras.layers.Dense(10),
+        ]
+    )
+
+
+def _resnet20():
+    return tfr.models.ResNet20(
+        (32, 32, 3), variational="none", batch_norm=True, l2=0.0
+    )
+
+
+_NETWORKS = {"LeNet-5": _lenet5, "ResNet-20": _resnet20}
+
+
+def _training(model, optimizer, batch_size, steps):
+    """Returns a function that runs some training steps."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(batch_size, *model.input_shape[1:])).astype(np.float32)
+    y = rng.integers(0, 10, size=batch_size)
+    model.compile(
+        optimizer,
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        jit_compile=False,
+    )
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    dataset = tf.data.Dataset.from_tensors((x, y)).repeat()
+    dataset = dataset.with_options(options)
+    return lambda: model.fit(
+        dataset, steps_per_epoch=steps, verbose=0, shuffle=False
+    )
+
+
+def _copies(model):
+    """Returns the size of the optimizer's variables over the weights'."""
+
+    def numbers(variables):
+        return sum(int(np.prod(v.shape)) for v in variables)
+
+    return numbers(model.optimizer.variables) / numbers(
+        model.trainable_variables
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batch-size", type=int, default=128)
+    batch_size = parser.parse_args().batch_size
+    for name, make in _NETWORKS.items():
+        models = {key: make() for key in _OPTIMIZERS}
+        times = side_by_side(
+            {
+                key: _training(
+                    models[key], optimizer(), batch_size, _STEPS[name]
+                )
+                for key, optimizer in _OPTIMIZERS.items()
+            }
+        )
+        print(f"{name}, {models['IVON'].count_params():,} weights:")
+        first = next(iter(times.values()))
+        for key, time in times.items():
+            print(
+                f"  {key:12s} {time / _STEPS[name] * 1e3:8.1f} ms a step, "
+                f"{time / first:.2f} of "
+                f"Keras' Adam, {_copies(models[key]):.2f} copies of the weights"
+            )
+
+
+if __name__ == "__main__":
+    main()
