@@ -5,8 +5,11 @@ from scipy import stats
 
 from tests.support import layer_case
 from tests.support import linear_gaussian
+from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import losses
+from tfp_refine import optimizers
+from tfp_refine import posteriors
 from tfp_refine import refinement
 
 
@@ -18,6 +21,59 @@ def test_elbo_is_the_exact_one_of_a_linear_model():
     )
     # The standard deviation of the estimate is 0.017: 7 of them.
     assert abs(estimate - exact) < 0.12
+
+
+def double(problem, optimizer=None):
+    """Returns the regression without posteriors, in double precision."""
+    model = keras.Sequential(
+        [
+            keras.Input((2,), dtype="float64"),
+            keras.layers.Dense(1, use_bias=False, dtype="float64"),
+        ]
+    )
+    loss = losses.GaussianNLL(problem.noise_scale, dtype="float64")
+    model.compile(optimizer, loss)
+    return model
+
+
+@pytest.mark.parametrize("diagonal", [True, False])
+def test_elbo_of_a_gaussian_is_the_exact_one(diagonal):
+    problem = linear_gaussian.LinearGaussian(prior_scale=1.5)
+    view = functional.WeightView(double(problem))
+    if diagonal:
+        loc, scale = problem.mean_field()
+        covariance = posteriors.covariances.Diagonal(scale[:, 0])
+        exact = problem.elbo(loc, scale)
+    else:  # the posterior itself
+        values, vectors = np.linalg.eigh(problem.precision)
+        covariance = posteriors.covariances.Full(vectors, values**-0.5)
+        exact = problem.log_evidence()
+    posterior = posteriors.GaussianPosterior(
+        view, problem.mean[:, 0], covariance, [], prior_scale=1.5
+    )
+    estimate = refinement.elbo(
+        posterior, problem.x, problem.y, num_samples=1000, seed=1
+    )
+    # Standard deviations of the likelihood of a draw, about 1 nat each.
+    assert abs(estimate - exact) < 0.2
+    again = refinement.elbo(
+        posterior, problem.x, problem.y, num_samples=10, seed=2
+    )
+    assert again != estimate
+
+
+def test_elbo_of_what_ivon_trained_is_that_of_its_means_and_scales():
+    problem = linear_gaussian.LinearGaussian(prior_scale=1.5)
+    optimizer = optimizers.IVON(0.1, 20, 1.5, beta_2=0.99, seed=1)
+    model = double(problem, optimizer)
+    model.fit(problem.x, problem.y, 20, 20, verbose=0)
+    (kernel,) = model.trainable_variables
+    exact = problem.elbo(kernel.numpy(), optimizer.scale_of(kernel))
+    estimate = refinement.elbo(
+        model, problem.x, problem.y, num_samples=1000, seed=1
+    )
+    assert abs(estimate - exact) < 0.2
+    assert estimate < problem.log_evidence()
 
 
 def test_elbo_repeats_with_its_seed():

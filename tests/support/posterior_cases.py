@@ -81,6 +81,18 @@ def _refined(kind, **options):
     )
 
 
+def _ivon(kind, **options):
+    trained = network(kind, **options)
+    model = keras.models.clone_model(trained)
+    model.set_weights(trained.get_weights())
+    optimizer = tfr.optimizers.IVON(
+        0.1, NUM_EXAMPLES, beta_2=0.99, hessian_init=0.1, seed=1
+    )
+    model.compile(optimizer, trained.loss, run_eagerly=True)
+    model.fit(*data(kind), batch_size=NUM_EXAMPLES, epochs=12, verbose=0)
+    return tfr.posterior(model)
+
+
 def _mc_dropout(kind, **options):
     model = network(kind, **options)
     converted = tfr.models.to_mc_dropout(
@@ -173,6 +185,7 @@ def _temperature(kind, **options):
 CLASSIFIERS = {
     "variational": _variational,
     "refined": _refined,
+    "ivon": _ivon,
     "mc_dropout": _mc_dropout,
     "laplace_full": _laplace,
     "laplace_kron": functools.partial(_laplace, hessian="kron"),

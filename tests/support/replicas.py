@@ -147,7 +147,7 @@ def ivon_step(strategy):
             np.array(v).tolist()
             for v in strategy.experimental_local_results(kernel.value)
         ],
-        "scales": optimizer.scales()[0].tolist(),
+        "scales": optimizer.scale_of(kernel).tolist(),
     }
 
 

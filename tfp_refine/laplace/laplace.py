@@ -219,6 +219,7 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
         """Sets the covariance, which follows prior and noise."""
         if self.hessian is not None:
             precision = self._eigenvalues() + self._prior_precision
+            self.prior_scale = self._prior_precision**-0.5
             self.covariance = self.hessian.covariance(1.0 / np.sqrt(precision))
 
     def _eigenvalues(self, noise_scale=None):

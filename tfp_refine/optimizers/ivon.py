@@ -162,16 +162,10 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
         """Returns whether it is one of the variables that this one trains."""
         return id(variable) in self._indices
 
-    def scales(self) -> list[np.ndarray]:
-        """Computes the standard deviations of the posterior of each variable.
-
-        They are in the order of the variables that the optimizer was built
-        with.
-        """
-        return [
-            ivon.scale(np.asarray(precision), self.num_train_examples)
-            for precision in self._precisions
-        ]
+    def scale_of(self, variable: keras.Variable) -> np.ndarray:
+        """Computes the posterior standard deviations of a variable."""
+        precision = self._precisions[self._indices[id(variable)]]
+        return ivon.scale(np.asarray(precision), self.num_train_examples)
 
     def draw(self, variable: keras.Variable) -> tf.Tensor:
         """Draws the weights of a variable, the same ones until the next step.

@@ -34,8 +34,8 @@ class Diagonal(_Covariance):
 
     @property
     def log_det(self):
-        """Log determinant of the map, nats, float."""
-        return float(np.sum(np.log(self.scale)))
+        """Half the log determinant of the covariance, nats, float."""
+        return float(np.sum(np.log(np.asarray(self.scale, np.float64))))
 
     def deviation(self, z):
         """Maps standard normal draws `[..., R]` to deviations `[..., P]`."""
@@ -127,6 +127,16 @@ class LowRank(_Covariance):
     @property
     def num_draws(self):
         return self.scale.shape[-1] + len(self.factor)
+
+    @property
+    def log_det(self):
+        """Half the log determinant of the covariance, nats, float."""
+        whitened = np.asarray(self.factor / self.scale, np.float64)
+        inner = np.eye(len(whitened)) + whitened @ whitened.T
+        return float(
+            np.sum(np.log(np.asarray(self.scale, np.float64)))
+            + 0.5 * np.linalg.slogdet(inner)[1]
+        )
 
     def deviation(self, z):
         size = self.scale.shape[-1]

@@ -129,7 +129,12 @@ def summarize(
 def _posterior(model_or_posterior, num_samples, sample):
     if isinstance(model_or_posterior, keras.Model):
         posterior = variational.posterior(model_or_posterior, sample=sample)
-        if sample and num_samples != 1 and not posterior.view.is_random:
+        if (
+            sample
+            and num_samples != 1
+            and isinstance(posterior, variational.VariationalPosterior)
+            and not posterior.view.is_random
+        ):
             _validation.warn(
                 f"All draws are equal: the model '{model_or_posterior.name}' "
                 "has no layer that draws in inference. Such layers come from "

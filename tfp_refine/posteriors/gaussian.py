@@ -23,11 +23,15 @@ class GaussianPosterior(protocol.Posterior):
         link: `Link` of the outputs to class probabilities, or `None`.
         history: Dict of arrays.
         diagnostics: Dict of numbers.
+        prior_scale: Standard deviation of the prior of each weight, which is
+            centred and independent: a number, `[P]`, or `None` if there is no
+            prior.
 
     Attributes:
         loc: Mean, float array `[P]`.
         covariance: The covariance.
         fixed: Values of the view's fixed weights.
+        prior_scale: As above; of the prior.
     """
 
     def __init__(
@@ -39,14 +43,35 @@ class GaussianPosterior(protocol.Posterior):
         link: functional.objective.Link | None = None,
         history: dict[str, np.ndarray] | None = None,
         diagnostics: dict[str, float] | None = None,
+        prior_scale: Any = None,
     ) -> None:
         super().__init__(view, link, history, diagnostics)
         self.loc, self.covariance, self.fixed = loc, covariance, fixed
+        self.prior_scale = prior_scale
 
     @property
     def scale(self):
         """Standard deviation of each weight, `[P]`."""
         return np.sqrt(self.covariance.variances())
+
+    def kl_divergence(self) -> float:
+        """Computes the KL divergence from the prior, `KL(q || p)`, nats.
+
+        Raises:
+            ValueError: If there is no prior.
+        """
+        if self.prior_scale is None:
+            raise ValueError(
+                "The posterior has no prior, and so no KL divergence from it. "
+                f"Received: {self!r} with prior_scale=None"
+            )
+        loc = np.asarray(self.loc, np.float64)
+        prior = np.broadcast_to(
+            np.asarray(self.prior_scale, np.float64), loc.shape
+        )
+        moments = np.square(loc) + self.covariance.variances()
+        terms = 0.5 * (moments / np.square(prior) - 1.0) + np.log(prior)
+        return float(np.sum(terms)) - self.covariance.log_det
 
     def transform(self, z: Any) -> tf.Tensor:
         """Makes weights of standard normal draws.
@@ -72,8 +97,12 @@ class GaussianPosterior(protocol.Posterior):
         )
 
     def _contents(self):
+        prior = {}
+        if self.prior_scale is not None:
+            prior["prior_scale"] = np.asarray(self.prior_scale)
         return {"covariance": type(self.covariance).__name__}, {
             "loc": self.loc,
+            **prior,
             **self.covariance.arrays(),
             **files.pack(self.fixed),
         }
@@ -86,4 +115,5 @@ class GaussianPosterior(protocol.Posterior):
             covariances.from_arrays(description["covariance"], arrays),
             files.unpack(arrays),
             link,
+            prior_scale=arrays.get("prior_scale"),
         )

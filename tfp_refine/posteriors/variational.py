@@ -9,6 +9,9 @@ import numpy as np
 from tfp_refine import functional
 from tfp_refine.functional import files
 from tfp_refine.functional import objective
+from tfp_refine.optimizers import IVON
+from tfp_refine.posteriors import covariances
+from tfp_refine.posteriors import gaussian
 from tfp_refine.posteriors import protocol
 
 # Views, with their compiled programs, for as long as the model lives.
@@ -87,10 +90,12 @@ class VariationalPosterior(protocol.Posterior):
 def posterior(
     model: keras.Model, *, loss: Any = None, sample: bool = True
 ) -> protocol.Posterior:
-    """Returns the posterior of a model with variational layers.
+    """Returns the posterior of a model.
 
-    A model without them has the posterior of its noise, such as that of
-    `MCDropout`; of a deterministic one all draws are equal.
+    A model that is compiled with `optimizers.IVON` has the Gaussian posterior
+    that it was trained to, a copy. Any other has that of its variational
+    layers; without them, that of its noise, such as `MCDropout`'s; of a
+    deterministic one all draws are equal.
 
     Args:
         model: Built `keras.Model`.
@@ -99,19 +104,50 @@ def posterior(
         sample: If `False`, layers use their posterior means.
 
     Returns:
-        posterior: `VariationalPosterior`.
+        posterior: `GaussianPosterior` of all trainable weights, with the prior
+            of the optimizer; `VariationalPosterior`.
 
     Raises:
-        ValueError: If it is not a built model.
+        ValueError: If it is not a built model, or IVON has not trained it.
     """
     functional.data.check_model(model)
-    views = _VIEWS.setdefault(model, {})
+    link = objective.find_link(model, loss)
     sample = bool(sample)
+    optimizer = getattr(model, "optimizer", None)
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    if sample and isinstance(optimizer, IVON):
+        return _of_optimizer(model, optimizer, link)
+    views = _VIEWS.setdefault(model, {})
     if sample not in views:
         # A proxy, lest the dictionary's value keep its key alive.
         views[sample] = functional.WeightView(
             weakref.proxy(model), "none", sample=sample
         )
-    return VariationalPosterior(
-        model, views[sample], objective.find_link(model, loss)
+    return VariationalPosterior(model, views[sample], link)
+
+
+def _of_optimizer(model, optimizer, link):
+    """Returns the Gaussian posterior that IVON has trained."""
+    view = functional.WeightView(model)
+    unknown = [
+        v.path for v in view.variables if not optimizer.has_posterior_of(v)
+    ]
+    if unknown:
+        raise ValueError(
+            "IVON has a posterior of the weights that it trains, from the "
+            f"first step on. Received: the model '{model.name}' with weights "
+            f"that it has not trained: {', '.join(unknown)}. Call `fit` first; "
+            "freeze weights, or make them trainable, before `compile`."
+        )
+    scales = [optimizer.scale_of(v) for v in view.variables]
+    scale = functional.weight_view.flatten(scales, view.dtype)
+    loc = view.params()
+    objective.check_finite(model, posterior=(loc, scale))
+    return gaussian.GaussianPosterior(
+        view,
+        loc.numpy(),
+        covariances.Diagonal(scale),
+        [*map(np.array, view.fixed())],
+        link,
+        prior_scale=optimizer.prior_scale,
     )

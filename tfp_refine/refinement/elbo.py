@@ -1,4 +1,4 @@
-"""The variational bound of a model, on all of its training data."""
+"""The variational bound of a posterior, on all of its training data."""
 
 from typing import Any
 
@@ -8,12 +8,13 @@ import tensorflow as tf
 
 from tfp_refine import _validation
 from tfp_refine import functional
+from tfp_refine import posteriors
 from tfp_refine.refinement import bound
 from tfp_refine.refinement import objective as objective_lib
 
 
 def elbo(
-    model: keras.Model,
+    model: keras.Model | posteriors.GaussianPosterior,
     x: Any,
     y: Any = None,
     *,
@@ -24,7 +25,7 @@ def elbo(
     marginal_prior: Any = False,
     seed: int | None = None,
 ) -> float:
-    """Estimates the evidence lower bound (ELBO) of a model.
+    """Estimates the evidence lower bound (ELBO) of a posterior.
 
     `E_q[log p(y | x, w)] - KL(q || p)`, summed over the training set, in which
     an example counts as often as its weight says. The expectation is an average
@@ -32,7 +33,8 @@ def elbo(
     `kl_scale` is: exact, but for a prior or a posterior that needs draws.
 
     Args:
-        model: Built `keras.Model` with variational layers.
+        model: Built `keras.Model` with variational layers, or trained with
+            `optimizers.IVON`; or a `GaussianPosterior` that knows its prior.
         x: Training inputs, as for `refine`.
         y: Training targets, as for `refine`.
         sample_weight: Weights of examples, as for `refine`.
@@ -55,7 +57,14 @@ def elbo(
             `refine` refuses it.
     """
     num_samples = _validation.positive_integer("num_samples", num_samples)
-    key = functional.seeds.key(functional.seeds.check(seed))
+    seed = functional.seeds.check(seed)
+    if isinstance(model, keras.Model):
+        posterior = posteriors.posterior(model)
+        if isinstance(posterior, posteriors.GaussianPosterior):
+            model = posterior
+    if isinstance(model, posteriors.GaussianPosterior):
+        return _of_gaussian(model, x, y, loss, num_samples, seed)
+    key = functional.seeds.key(seed)
     weights = functional.variational_weights(model)
     for weight in weights:
         weight.check_prior()
@@ -85,6 +94,25 @@ def elbo(
     return float(log_likelihood) - sum(
         _kl(weight, marginal_prior, num_samples, seeds) for weight in weights
     )
+
+
+def _of_gaussian(posterior, x, y, loss, num_samples, seed):
+    """Estimates the bound of a Gaussian of a vector of weights."""
+    divergence = posterior.kl_divergence()
+    objective = functional.Objective(posterior.view, x, y, loss)
+    program = functional.Program(
+        lambda *arguments: bound.expected_log_likelihood(
+            objective, *arguments, num_samples=tf.constant(1, tf.int64)
+        )
+    )
+    draws = posterior.sample(num_samples, seed=seed)
+    rows = tf.range(objective.num_examples)
+    keys = functional.seeds.keys(seed, num_samples)
+    log_likelihoods = [
+        program(draw, list(posterior.fixed), objective.data, rows, key)
+        for draw, key in zip(draws, keys, strict=True)
+    ]
+    return float(np.mean(log_likelihoods)) - divergence
 
 
 def _kl(weight, marginal_prior, num_samples, seeds):
