@@ -2,6 +2,7 @@
 
 from tfp_refine.models.bayesian import to_bayesian
 from tfp_refine.models.bayesian import to_deterministic
+from tfp_refine.models.bayesian import to_gaussian
 from tfp_refine.models.dropout import to_mc_dropout
 from tfp_refine.models.lenet5 import LeNet5
 from tfp_refine.models.lenet5 import LeNet5MNF
@@ -17,5 +18,6 @@ __all__ = [
     "ResNet20",
     "to_bayesian",
     "to_deterministic",
+    "to_gaussian",
     "to_mc_dropout",
 ]

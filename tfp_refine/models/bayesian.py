@@ -9,8 +9,10 @@ from tfp_refine import _validation
 from tfp_refine import functional
 from tfp_refine import initializers
 from tfp_refine import layers as layers_lib
+from tfp_refine import posteriors
 from tfp_refine import regularizers
 from tfp_refine.models import cloning
+from tfp_refine.models import gaussian
 
 _ESTIMATORS = {
     "Flipout": "flipout",
@@ -81,7 +83,11 @@ def to_bayesian(
             it can be: embeddings and recurrent layers by reparameterization.
         regularizer: KL regularizer of kernels and biases, or its name; those of
             the model are dropped, as a prior takes their place.
-        posterior: Posterior family of kernels and biases, or its name.
+        posterior: Posterior family of kernels and biases, or its name. Or a
+            `GaussianPosterior` of all weights of the model, independent, such
+            as that of a model trained with `optimizers.IVON`: the copy has its
+            means and scales, mean-field families, and, unless `regularizer` is
+            given, its prior; `initializer` is not used.
         initializer: What sets the posteriors then: a function of the model and
             its data, such as an initializer of `tfp_refine.initializers`, or
             its name. "moped" keeps the means, and makes scales a tenth of their
@@ -138,6 +144,12 @@ def to_bayesian(
             f"Received: a tuple of {len(data)}"
         )
     seed = functional.seeds.check(seed)
+    moments = {}
+    if isinstance(posterior, posteriors.GaussianPosterior):
+        moments = gaussian.moments(posterior, model)
+        if regularizer == "gaussian_kl":
+            regularizer = gaussian.regularizer(posterior)
+        posterior, set_posteriors = "mean_field", None
 
     def convert(layer, number, whole):
         kinds = _kinds(layer)
@@ -188,7 +200,15 @@ def to_bayesian(
         )
     for old, new in changed:
         for weight in new.weight_tensors:
-            weight.loc.assign(getattr(_owner(old), weight.name))
+            variable = getattr(_owner(old), weight.name)
+            if moments:
+                weight.assign(*moments[id(variable)])
+            else:
+                weight.loc.assign(variable)
+    for old, new in copies if moments else ():
+        if type(new) is type(old) and new is not old:
+            for before, after in zip(old.weights, new.weights, strict=True):
+                after.assign(moments[id(before)][0])
     if set_posteriors is not None:
         pair = data if isinstance(data, tuple) else (data, None)
         set_posteriors(converted, *pair)
@@ -218,6 +238,52 @@ def to_deterministic(
     generator = None
     if seed is not None:
         generator = keras.random.SeedGenerator(functional.seeds.check(seed))
+    converted, pairs = _to_deterministic(model)
+    for weight, variable in pairs:
+        value = weight.mean(weight.loc.dtype)
+        if generator is not None:
+            value = weight.sample(generator, weight.loc.dtype)
+        variable.assign(value)
+    return converted
+
+
+def to_gaussian(model: keras.Model) -> posteriors.GaussianPosterior:
+    """Makes a Gaussian posterior of a deterministic model, from a Bayesian one.
+
+    The model of the posterior has layers of Keras, as that of
+    `to_deterministic`; layers without posteriors are frozen in it. Draws are of
+    the weights, whatever the estimators of the layers are.
+
+    Args:
+        model: Built `keras.Model`, functional or Sequential, with mean-field
+            layers whose priors are Gaussians around zero. It is not changed.
+
+    Returns:
+        posterior: `GaussianPosterior` of all weights that have a posterior,
+            with their prior.
+
+    Raises:
+        ValueError: If the model has no variational layer, or its posterior is
+            another, or a layer has trainable weights with and without one.
+
+    Example:
+
+    ```python
+    posterior = tfp_refine.models.to_gaussian(model)
+    plain = posterior.model
+    ```
+    """
+    converted, pairs = _to_deterministic(model)
+    if getattr(model, "loss", None) is not None:
+        converted.compile(loss=model.loss)
+    return gaussian.of_pairs(converted, pairs)
+
+
+def _to_deterministic(model):
+    """Copies a model without posteriors.
+
+    Also returns pairs of a weight of the model, and a variable of the copy.
+    """
 
     def convert(layer, number, whole):
         del number, whole
@@ -247,13 +313,11 @@ def to_deterministic(
         raise ValueError(
             f"The model '{model.name}' has no layer with posteriors."
         )
-    for old, new in changed:
-        for weight in old.weight_tensors:
-            value = weight.mean(weight.loc.dtype)
-            if generator is not None:
-                value = weight.sample(generator, weight.loc.dtype)
-            getattr(_owner(new), weight.name).assign(value)
-    return converted
+    return converted, [
+        (weight, getattr(_owner(new), weight.name))
+        for old, new in changed
+        for weight in old.weight_tensors
+    ]
 
 
 class _Choice:
