@@ -1,8 +1,11 @@
 """Each cell of the table in `docs/inputs.md`."""
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
+import tfp_refine as tfr
 from tests.support import input_kinds
 from tests.support import markdown_code
 
@@ -60,6 +63,23 @@ def test_bad_input_is_refused_before_long_work(function, bad):
     model, data, message = {**input_kinds.BAD, **input_kinds.BAD_TARGETS}[bad]
     with pytest.raises(ValueError, match=message):
         chosen.call(model, *data(chosen.takes_targets))
+
+
+@pytest.mark.parametrize("name", ["named", "text"])
+def test_posteriors_of_models_that_take_them_are_saved_and_exported(
+    name, tmp_path
+):
+    (x,) = KINDS["names" if name == "named" else name].data(input_kinds.X[name])
+    posterior = tfr.posterior(input_kinds.model(name, True))
+    expected = posterior.predict(x, 3, seed=1)
+    posterior.save(tmp_path / "a.posterior")
+    loaded = tfr.load_posterior(tmp_path / "a.posterior")
+    np.testing.assert_array_equal(loaded.predict(x, 3, seed=1), expected)
+    posterior.export(tmp_path / "served", 3, seed=1)
+    served = tf.saved_model.load(tmp_path / "served")
+    x = keras.tree.map_structure(tf.constant, input_kinds.X[name])
+    draws = served.serve([*x.values()] if name == "named" else x)
+    np.testing.assert_allclose(draws, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_the_page_has_this_table():

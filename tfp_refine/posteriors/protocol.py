@@ -372,7 +372,8 @@ class Posterior(_validation.Shown, abc.ABC):
 
         archive = keras.export.ExportArchive()
         for layer in self.model._flatten_layers():
-            if hasattr(layer, "adapt"):  # its tables are not variables
+            # Tables are no variables. What is inside a text layer is not built.
+            if hasattr(layer, "adapt") and layer.built:
                 archive.track(layer)
         archive.add_endpoint("serve", serve, input_signature=[specs])
         try:
