@@ -129,6 +129,15 @@ def test_inputs_without_effect_have_sign_zero():
     np.testing.assert_array_equal(signs, np.zeros((3, 1)))
 
 
+def test_signs_have_the_shape_of_the_inputs():
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    x = np.arange(3.0)
+    signs = posteriors.fast_gradient_sign(model, x, x, loss="mse")
+    column = posteriors.fast_gradient_sign(model, x[:, None], x, loss="mse")
+    assert signs.shape == (3,)
+    np.testing.assert_array_equal(signs, column[:, 0])
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -435,7 +435,7 @@ FUNCTIONS = {
         True,
         lambda name, *data: tfr.posteriors.fast_gradient_sign(
             model(name, True), *data, num_samples=2, seed=1
-        ),
+        ).reshape(_N, -1),
         _NO_DIRECTION,
     ),
 }

@@ -60,7 +60,7 @@ def fast_gradient_sign(
     seed = functional.seeds.check(seed)
     functional.data.check_model(model)
     x, y, num_examples = functional.data.pair(x, y)
-    x = functional.model_inputs.fit(model, x)
+    given, x = x, functional.model_inputs.fit(model, x)
     for name, value in (("x", x), ("y", y)):
         if not isinstance(value, tf.Tensor):
             raise ValueError(
@@ -122,7 +122,8 @@ def fast_gradient_sign(
                 tf.constant(block, tf.int64),
             ).numpy()
         )
-    return np.concatenate(signs)
+    (given,) = keras.tree.flatten(given)
+    return np.concatenate(signs).reshape(given.shape)
 
 
 def _objective(loss, y, outputs):
