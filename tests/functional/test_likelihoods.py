@@ -15,6 +15,7 @@ NOISES = (0.3, 1.0, 2.5)
 def cases():
     yield likelihoods.Categorical(), 4
     yield likelihoods.Bernoulli(), 1
+    yield likelihoods.Multilabel(), 3
     for noise in NOISES:
         yield likelihoods.Gaussian(noise), 3
 
@@ -22,7 +23,12 @@ def cases():
 every_likelihood = pytest.mark.parametrize(
     ("likelihood", "num_outputs"),
     list(cases()),
-    ids=["categorical", "bernoulli", *(f"gaussian-{n}" for n in NOISES)],
+    ids=[
+        "categorical",
+        "bernoulli",
+        "multilabel",
+        *(f"gaussian-{n}" for n in NOISES),
+    ],
 )
 
 
@@ -30,6 +36,8 @@ def make_data(rng, likelihood, num_outputs, num=6):
     outputs = tf.constant(2 * rng.standard_normal((num, num_outputs)))
     if likelihood.kind == "regression":
         y = rng.standard_normal((num, num_outputs))
+    elif likelihood.kind == "multilabel":
+        y = rng.integers(2, size=(num, num_outputs))
     else:
         y = rng.integers(max(num_outputs, 2), size=num)
     return likelihood.targets(y, num_outputs), outputs
@@ -41,6 +49,9 @@ def reference(likelihood, targets, outputs):
         return tfd.Categorical(outputs).log_prob(targets)
     if isinstance(likelihood, likelihoods.Bernoulli):
         return tfd.Bernoulli(outputs[..., 0], dtype=tf.int32).log_prob(targets)
+    if isinstance(likelihood, likelihoods.Multilabel):
+        labels = tfd.Bernoulli(outputs, dtype=tf.float64)
+        return tf.reduce_sum(labels.log_prob(targets), axis=-1)
     noise = tf.constant(likelihood.noise_scale, outputs.dtype)
     return tfd.Independent(
         tfd.Normal(outputs, noise), reinterpreted_batch_ndims=1
@@ -265,6 +276,7 @@ def compiled(loss, num_outputs):
         ("classification", losses.BernoulliNLL(), 3),
         ("classification", "binary_crossentropy", 3),
         ("classification", losses.OrdinalNLL(), 3),
+        ("multilabel", losses.CategoricalNLL(), 3),
         ("regression", losses.CategoricalNLL(), 3),
         ("regression", losses.PoissonNLL(), 1),
         ("regression", losses.StudentTNLL(4.0, 1.0), 1),
@@ -281,9 +293,12 @@ def test_another_likelihood_than_that_of_the_loss_is_refused(
     laplace_of = laplace.LastLayerLaplace(model, kind)
     with pytest.raises(ValueError, match="was compiled with loss="):
         laplace_of.fit(x, np.eye(4, num_outputs))
-    if kind == "classification":
+    if isinstance(loss, losses.OrdinalNLL):
         with pytest.raises(ValueError, match="was compiled with loss="):
             ensembles.TemperatureScaling(model)
+    elif kind == "classification":
+        with pytest.raises(ValueError, match='Take "multilabel"'):
+            laplace_of.fit(x, np.eye(4, num_outputs))
 
 
 @pytest.mark.parametrize(
@@ -293,6 +308,8 @@ def test_another_likelihood_than_that_of_the_loss_is_refused(
         ("classification", losses.BernoulliNLL(), 1),
         ("classification", "sparse_categorical_crossentropy", 3),
         ("classification", "mse", 3),
+        ("multilabel", losses.BernoulliNLL(), 3),
+        ("multilabel", "binary_crossentropy", 3),
         ("classification", None, 3),
         ("regression", losses.GaussianNLL(), 3),
         ("regression", "mse", 1),

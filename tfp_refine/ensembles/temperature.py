@@ -1,5 +1,6 @@
 """Temperature scaling of a trained classifier."""
 
+import functools
 import math
 from typing import Any
 
@@ -18,6 +19,8 @@ from tfp_refine.functional import likelihoods
 from tfp_refine.functional import objective
 from tfp_refine.posteriors.protocol import Draws
 
+# Links of labels that do not exclude each other.
+_OF_LABELS = tuple(objective.Link("sigmoid", known) for known in (True, False))
 # Logarithms of the least and the greatest temperature.
 _LOWEST, _HIGHEST = math.log(1e-3), math.log(1e3)
 
@@ -31,8 +34,10 @@ class TemperatureScaling(posteriors.Posterior):
 
     Args:
         model: Built `keras.Model` that ends in a Dense layer and returns
-            logits or, after a softmax (or a sigmoid, for one output),
-            probabilities. It is not changed.
+            logits or, after a softmax (or a sigmoid, for one output, or for
+            labels that do not exclude each other), probabilities. Of several
+            logits the loss that it was compiled with says which. It is not
+            changed.
         layer: That layer, or its name; found if `None`.
 
     Raises:
@@ -84,7 +89,8 @@ class TemperatureScaling(posteriors.Posterior):
             x: Validation inputs, `[N, ...]` (or nested), or batches of `(x,
                 y)`, such as a `tf.data.Dataset`, a `keras.utils.PyDataset` or a
                 generator. Not those that the model was trained on.
-            y: Class numbers `[N]` or one-hot rows `[N, C]`.
+            y: Class numbers `[N]` or one-hot rows `[N, C]`, or labels 0 and 1,
+                `[N, C]`, if these do not exclude each other.
             sample_weight: Weights, `[N]`: the likelihood of an example counts
                 as often as its weight says. `None` for a dataset of `(x, y,
                 sample_weight)`.
@@ -110,12 +116,16 @@ class TemperatureScaling(posteriors.Posterior):
         logits = view.outputs(self._loc, view.inputs(x, batch_size)).numpy()
         if view.num_outputs == 1:
             logits = np.concatenate([np.zeros_like(logits), logits], axis=-1)
-        chosen = logits[np.arange(num_examples), targets]
+        if likelihood.kind == "multilabel":
+            probabilities = scipy.special.expit
+        else:
+            probabilities = functools.partial(scipy.special.softmax, axis=-1)
+            targets = np.eye(logits.shape[1], dtype=logits.dtype)[targets]
+        chosen = np.sum(logits * targets, axis=-1)
 
         def derivative(log_temperature):
             """Of the negative log likelihood, in 1 / temperature."""
-            scaled = logits / math.exp(log_temperature)
-            probs = scipy.special.softmax(scaled, axis=-1)
+            probs = probabilities(logits / math.exp(log_temperature))
             slopes = np.sum(probs * logits, axis=-1) - chosen
             return np.average(slopes, weights=weights)
 
@@ -134,11 +144,14 @@ class TemperatureScaling(posteriors.Posterior):
     def _set_up(self, x):
         """Takes over the weights, after looking at what the model returns."""
         view = self.view
-        likelihoods.check_loss(view.model, "classification", view.num_outputs)
-        likelihood = likelihoods.of_kind("classification", view.num_outputs)
+        kind = "classification"
+        link = objective.find_link(view.model)
+        if view.num_outputs > 1 and link in _OF_LABELS:
+            kind = "multilabel"
+        likelihoods.check_loss(view.model, kind, view.num_outputs)
+        likelihood = likelihoods.of_kind(kind, view.num_outputs)
         activation = view.find_activation(x, likelihood.activations)
-        function = "softmax" if view.num_outputs > 1 else "sigmoid"
-        self.link = objective.Link(function, activation == "linear")
+        self.link = likelihoods.link_of(kind, view.num_outputs, activation)
         self._loc, self._fixed = view.params(), view.fixed()
         return likelihood
 

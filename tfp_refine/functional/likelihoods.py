@@ -12,7 +12,7 @@ from tfp_refine import losses
 from tfp_refine.functional import objective
 from tfp_refine.metrics import inputs
 
-KINDS = ("classification", "regression")
+KINDS = ("classification", "multilabel", "regression")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,6 +124,47 @@ class Bernoulli(_Independent):
 
 
 @dataclasses.dataclass(frozen=True)
+class Multilabel(_Independent):
+    """Labels that do not exclude each other, given their logits, `[..., C]`."""
+
+    kind: ClassVar = "multilabel"
+    activations: ClassVar = Bernoulli.activations
+
+    def targets(self, y, num_outputs):
+        """Converts labels 0 and 1, `[N, C]`, to a float64 array, `[N, C]`."""
+        labels = np.asarray(inputs.as_array("y_true", y))
+        if labels.shape != (len(y), num_outputs):
+            raise ValueError(
+                "`y` must have a label for each output, "
+                f"{(len(y), num_outputs)}. Received: shape {labels.shape}"
+            )
+        bad = labels[(labels != 0.0) & (labels != 1.0)]
+        if bad.size:
+            raise ValueError(
+                f"`y` must hold labels 0 and 1. Received: {bad[0]:g}, "
+                f"{bad.size} such"
+            )
+        return labels
+
+    def log_prob(self, targets, outputs):
+        """Computes the log likelihood of each example, summed over labels."""
+        labels = tf.broadcast_to(
+            tf.cast(targets, outputs.dtype), tf.shape(outputs)
+        )
+        return -tf.reduce_sum(
+            tf.nn.sigmoid_cross_entropy_with_logits(labels, outputs), axis=-1
+        )
+
+    statistic = Categorical.statistic
+    log_likelihood = Categorical.log_likelihood
+    output_hessian_diagonal = Bernoulli.output_hessian_diagonal
+
+    def predictions(self, outputs):
+        """Returns the probability of each label, `[..., C]`."""
+        return tf.sigmoid(outputs)
+
+
+@dataclasses.dataclass(frozen=True)
 class Gaussian(_Independent):
     """Numbers around the outputs, `[..., D]`, with one noise for all.
 
@@ -182,21 +223,41 @@ def weighed_sum(log_probs, weights=None):
 
 
 def of_kind(kind, num_outputs, noise_scale=1.0):
-    """Returns the likelihood for "classification" or "regression".
+    """Returns the likelihood of one of `KINDS`.
 
-    It is `Categorical`, `Bernoulli` if there is one output, or `Gaussian`.
+    It is `Categorical`, `Bernoulli` if there is one output, `Multilabel` or
+    `Gaussian`.
     """
     _validation.one_of("likelihood", kind, KINDS)
     if kind == "regression":
         return Gaussian(_validation.positive("noise_scale", noise_scale))
+    if kind == "multilabel":
+        if num_outputs == 1:
+            raise ValueError(
+                'The likelihood "multilabel" is for several labels. For one '
+                'output take "classification".'
+            )
+        return Multilabel()
     return Categorical() if num_outputs > 1 else Bernoulli()
+
+
+def link_of(kind, num_outputs, activation):
+    """Returns the `Link` of what a model returns, `None` of a regression.
+
+    `activation` is the name of that after the outputs.
+    """
+    if kind == "regression":
+        return None
+    excludes = kind == "classification" and num_outputs > 1
+    function = "softmax" if excludes else "sigmoid"
+    return objective.Link(function, activation == "linear")
 
 
 def check_loss(model, kind, num_outputs):
     """Raises a `ValueError` if the model was trained with another likelihood.
 
-    Of `kind`, "classification" or "regression", of a model that was compiled
-    with a loss that says so.
+    Of `kind`, one of `KINDS`, of a model that was compiled with a loss that
+    says so.
     """
     loss = getattr(model, "loss", None)
     if loss is None:
@@ -211,9 +272,9 @@ def check_loss(model, kind, num_outputs):
     link = objective.find_link(model)
     if isinstance(link, objective.Links):
         return  # refused as a model of several outputs
-    if kind == "classification":
-        expected = "softmax" if num_outputs > 1 else "sigmoid"
-        fits = link is None or link.function == expected
+    expected = link_of(kind, num_outputs, "linear")
+    if expected is not None:
+        fits = link is None or link.function == expected.function
     else:
         fits = link is None and (
             isinstance(loss, losses.GaussianLoss)
@@ -222,10 +283,13 @@ def check_loss(model, kind, num_outputs):
     if not fits:
         known = {
             "classification": "of classes that exclude each other",
+            "multilabel": "of labels that do not exclude each other",
             "regression": "Gaussian",
         }[kind]
+        is_of_labels = link is not None and link.function == "sigmoid"
+        hint = ' Take "multilabel".' if is_of_labels and num_outputs > 1 else ""
         raise ValueError(
             f"The likelihood of a {kind} is {known} here, but the model "
             f"'{model.name}' with {num_outputs} outputs was compiled with "
-            f"loss={loss!r}."
+            f"loss={loss!r}.{hint}"
         )

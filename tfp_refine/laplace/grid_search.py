@@ -75,6 +75,8 @@ def _log_probs(laplace, inputs, targets, predictive, num_samples, seed):
             laplace, inputs, predictive, num_samples, rng
         )
     # Not clipped: a class that is deemed impossible, and comes, is a loss.
+    if likelihood.kind == "multilabel":
+        return np.sum(np.log(np.where(targets, probs, 1.0 - probs)), axis=-1)
     return np.log(probs[np.arange(len(probs)), targets])
 
 

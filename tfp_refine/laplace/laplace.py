@@ -10,7 +10,6 @@ from tfp_refine import functional
 from tfp_refine import posteriors
 from tfp_refine.functional import files
 from tfp_refine.functional import likelihoods
-from tfp_refine.functional import objective
 from tfp_refine.laplace import evidence
 from tfp_refine.laplace import grid_search
 from tfp_refine.laplace import hessians
@@ -108,8 +107,9 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
             x: Training inputs, `[N, ...]` (or nested), or a finite, batched
                 `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`, which
                 is read once into memory.
-            y: Class numbers `[N]` or one-hot rows `[N, C]`, or regression
-                targets `[N, C]` (`[N]` if `C` is 1).
+            y: Class numbers `[N]` or one-hot rows `[N, C]`, labels 0 and 1
+                `[N, C]` of "multilabel", or regression targets `[N, C]` (`[N]`
+                if `C` is 1).
             sample_weight: Weights, `[N]`: the likelihood of an example counts
                 as often as its weight says.
             class_weight: Weights by class number, a dict, in place of
@@ -164,11 +164,9 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
         self.hessian = self._hessian_class.from_sums(sums, total_weight)
         self._statistic = statistic
         self._count = total_weight * view.num_outputs
-        if self._kind == "classification":
-            self.link = objective.Link(
-                "softmax" if view.num_outputs > 1 else "sigmoid",
-                from_logits=view.activation == "linear",
-            )
+        self.link = likelihoods.link_of(
+            self._kind, view.num_outputs, view.activation
+        )
         self.loc, self.fixed = loc, fixed
         self.inputs, self.targets, self.weights = inputs, targets, weights
         self._update()
@@ -223,7 +221,7 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
             self.covariance = self.hessian.covariance(1.0 / np.sqrt(precision))
 
     def _eigenvalues(self, noise_scale=None):
-        if self._kind == "classification":
+        if self._kind != "regression":
             return self.hessian.eigenvalues
         noise_scale = self._noise_scale if noise_scale is None else noise_scale
         return self.hessian.eigenvalues / noise_scale**2

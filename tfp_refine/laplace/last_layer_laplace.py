@@ -33,9 +33,10 @@ class LastLayerLaplace(laplace.Laplace):
     Args:
         model: Built `keras.Model`, functional, Sequential or subclassed, whose
             last layer with weights is a `keras.layers.Dense`. It may return
-            logits or, after a softmax (or a sigmoid, for one output),
-            probabilities. It is not changed.
-        likelihood: "classification" or "regression".
+            logits or, after a softmax (or a sigmoid, for one output or several
+            labels), probabilities. It is not changed.
+        likelihood: "classification", of classes that exclude each other;
+            "multilabel", of labels that do not; or "regression".
         hessian: "full"; "kron", the Kronecker product of a factor of the
             outputs and one of the features, for thousands of classes; or
             "diag".

@@ -30,7 +30,12 @@ def probabilities(laplace, inputs, method, num_samples, rng):
     Inputs are what the view takes; `method` is one of `CLOSED_METHODS`, of
     which "linearized" draws `num_samples` outputs by `rng`.
     """
-    if method == "probit":
+    if method != "linearized" and laplace.likelihood.kind == "multilabel":
+        found = (  # of each label alone: covariances do not matter
+            tf.sigmoid(logistic_normal.probit(mean, variance))
+            for mean, variance in laplace.output_variances(inputs)
+        )
+    elif method == "probit":
         found = (
             probit(mean, variance)
             for mean, variance in laplace.output_variances(inputs)

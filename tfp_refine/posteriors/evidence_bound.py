@@ -59,8 +59,9 @@ class EvidenceBound:
             x: Training inputs, `[N, ...]` (or nested), or a finite, batched
                 `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`, which
                 is read once into memory.
-            y: Class numbers `[N]` or one-hot rows `[N, C]`, or regression
-                targets `[N, C]` (`[N]` if `C` is 1).
+            y: Class numbers `[N]` or one-hot rows `[N, C]`, labels 0 and 1
+                `[N, C]` of "multilabel", or regression targets `[N, C]` (`[N]`
+                if `C` is 1).
             sample_weight: Weights, `[N]`: the likelihood of an example counts
                 as often as its weight says.
             class_weight: Weights by class number, a dict, in place of
