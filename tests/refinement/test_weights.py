@@ -6,8 +6,10 @@ import pytest
 import scipy.special
 import tensorflow as tf
 
+from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import losses
+from tfp_refine import posteriors
 from tfp_refine import refinement
 
 CLASS_WEIGHT = {0: 2.0, 2: 0.5}
@@ -161,3 +163,32 @@ def test_bad_weights_are_refused_before_training(rng, given, message):
     callback = refinement.RefinementCallback(x, y, **given)
     with pytest.raises(ValueError, match=message):
         model.fit(x, y, callbacks=[callback], verbose=0)
+
+
+@pytest.mark.usefixtures("_double")
+def test_the_bound_of_a_gaussian_is_weighted_too(rng):
+    x, y = classes(rng)
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
+    model.compile("sgd", losses.CategoricalNLL())
+    view = functional.WeightView(model)
+    posterior = posteriors.GaussianPosterior(
+        view,
+        np.asarray(view.params()),
+        posteriors.covariances.Diagonal(np.full(9, 0.3)),
+        view.fixed(),
+        prior_scale=1.0,
+    )
+    weight = rng.integers(0, 4, 30)
+    rows = np.repeat(np.arange(30), weight)
+    bounds = [
+        refinement.elbo(posterior, *data, seed=1, **given)
+        for data, given in (
+            ((x, y), {"sample_weight": weight}),
+            ((x[rows], y[rows]), {}),
+            ((x, y), {"class_weight": CLASS_WEIGHT}),
+            ((x, y), {"sample_weight": np.array([2.0, 1.0, 0.5])[y]}),
+            ((x, y), {}),
+        )
+    ]
+    np.testing.assert_allclose(bounds[0], bounds[1], rtol=1e-12)
+    assert bounds[2] == bounds[3] != bounds[4] != bounds[0]

@@ -58,25 +58,25 @@ def elbo(
     """
     num_samples = _validation.positive_integer("num_samples", num_samples)
     seed = functional.seeds.check(seed)
+    given = {
+        "x": x,
+        "y": y,
+        "loss": loss,
+        "sample_weight": sample_weight,
+        "class_weight": class_weight,
+    }
     if isinstance(model, keras.Model):
         posterior = posteriors.posterior(model)
         if isinstance(posterior, posteriors.GaussianPosterior):
             model = posterior
     if isinstance(model, posteriors.GaussianPosterior):
-        return _of_gaussian(model, x, y, loss, num_samples, seed)
+        return _of_gaussian(model, given, num_samples, seed)
     key = functional.seeds.key(seed)
     weights = functional.variational_weights(model)
     for weight in weights:
         weight.check_prior()
     view = functional.WeightView(model, "none")
-    objective = functional.Objective(
-        view,
-        x,
-        y,
-        loss,
-        sample_weight=sample_weight,
-        class_weight=class_weight,
-    )
+    objective = functional.Objective(view, **given)
     objective_lib.check_layers(model, objective.num_examples)
     program = functional.Program(
         lambda *arguments: bound.expected_log_likelihood(
@@ -96,10 +96,10 @@ def elbo(
     )
 
 
-def _of_gaussian(posterior, x, y, loss, num_samples, seed):
+def _of_gaussian(posterior, given, num_samples, seed):
     """Estimates the bound of a Gaussian of a vector of weights."""
     divergence = posterior.kl_divergence()
-    objective = functional.Objective(posterior.view, x, y, loss)
+    objective = functional.Objective(posterior.view, **given)
     program = functional.Program(
         lambda *arguments: bound.expected_log_likelihood(
             objective, *arguments, num_samples=tf.constant(1, tf.int64)
