@@ -41,6 +41,15 @@ def series(kind, **options):
     return layer(lambda: kind(3, **OPTIONS, **options), 5, 2)
 
 
+def heads(kind, **options):
+    options |= OPTIONS
+    return layer(
+        lambda: kind("abc,cde->abde", (4, 2, 3), bias_axes="de", **options),
+        4,
+        2,
+    )
+
+
 LAYER_CASES = {
     "ConcreteDropout": layer(
         lambda: LAYERS.ConcreteDropout(keras.layers.Dense(3), **OPTIONS), 4
@@ -87,6 +96,13 @@ LAYER_CASES = {
     ),
     "DepthwiseConv2DFlipout": layer(
         lambda: LAYERS.DepthwiseConv2DFlipout(2, **OPTIONS), 4, 4, 2
+    ),
+    "EinsumDenseFlipout": heads(LAYERS.EinsumDenseFlipout),
+    "EinsumDenseLocalReparameterization": heads(
+        LAYERS.EinsumDenseLocalReparameterization, kernel_posterior="k_tied"
+    ),
+    "EinsumDenseReparameterization": heads(
+        LAYERS.EinsumDenseReparameterization, kernel_posterior="low_rank"
     ),
     "EmbeddingReparameterization": layer(
         lambda: LAYERS.EmbeddingReparameterization(7, 3, **OPTIONS),

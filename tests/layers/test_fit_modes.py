@@ -35,6 +35,19 @@ CASES = {
         )
     },
     **{kind.__name__: _convolution(kind) for kind in conv_layers.ALL},
+    **{
+        kind.__name__: (
+            lambda kind=kind: kind(
+                "abc,cd->abd", (2, 2), kernel_posterior=_STEEP, **_OPTIONS
+            ),
+            (2, 3),
+        )
+        for kind in (
+            layers.EinsumDenseReparameterization,
+            layers.EinsumDenseLocalReparameterization,
+            layers.EinsumDenseFlipout,
+        )
+    },
     "DenseMNF": (lambda: layers.DenseMNF(2, **_OPTIONS), (3,)),
     "Conv2DMNF": (lambda: layers.Conv2DMNF(2, 2, **_OPTIONS), (4, 4, 2)),
     "EmbeddingReparameterization": (

@@ -31,6 +31,8 @@ _FAMILIES = (
     layers.MeanFieldPosterior,
 )
 _FIRST = {
+    "equation": "ab,bc->ac",
+    "output_shape": 3,
     "units": 3,
     "filters": 4,
     "kernel_size": 2,
@@ -40,7 +42,13 @@ _FIRST = {
     "layer": keras.layers.Dense(2),
 }
 # Arguments of Keras that only a deterministic kernel has, or that set it.
-_NOT_OURS = ("lora_rank", "lora_alpha", "quantization_config", "weights")
+_NOT_OURS = (
+    "lora_rank",
+    "lora_alpha",
+    "gptq_unpacked_column_size",
+    "quantization_config",
+    "weights",
+)
 
 every_class = pytest.mark.parametrize("make", [*_LAYERS, *_FAMILIES])
 every_layer = pytest.mark.parametrize("make", _PUBLIC)

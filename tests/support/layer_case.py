@@ -11,7 +11,12 @@ from tfp_refine.math import softplus
 NUM_TRAIN_EXAMPLES = 50
 
 # Arguments of Keras' layers that have no meaning for a random kernel.
-DETERMINISTIC_ONLY = {"lora_rank", "lora_alpha", "quantization_config"}
+DETERMINISTIC_ONLY = {
+    "lora_rank",
+    "lora_alpha",
+    "quantization_config",
+    "gptq_unpacked_column_size",
+}
 
 # Begin with `depthwise_` where Keras' arguments do.
 _RENAMED = {"kernel_initializer", "kernel_regularizer", "kernel_constraint"}
@@ -45,6 +50,9 @@ class LayerCase:
     def make(self, **changes):
         """Returns a new layer that is not built."""
         changes = {self._name(name): v for name, v in changes.items()}
+        is_einsum = self.reference is keras.layers.EinsumDense
+        if is_einsum and not changes.pop("use_bias", True):
+            changes["bias_axes"] = None
         return self._make_layer(
             **{"num_train_examples": NUM_TRAIN_EXAMPLES, "seed": 1, **changes}
         )
@@ -73,7 +81,7 @@ class LayerCase:
 
     def twin(self, layer):
         """Returns the Keras layer with the arguments and means of `layer`."""
-        names = init_arguments(self.reference)
+        names = init_arguments(self.reference) | {"activity_regularizer"}
         config = {k: v for k, v in layer.get_config().items() if k in names}
         for name in config:
             if name.endswith("_regularizer") and "activity" not in name:

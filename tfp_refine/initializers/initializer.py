@@ -39,8 +39,9 @@ class PosteriorInitializer(_validation.Shown):
         data set the moving statistics of batch normalization, unless it is
         frozen, to those of a batch. Frozen layers keep theirs, and so do those
         of unknown kind, which have `variational_weights` without being a
-        `layers.VariationalLayer` with a posterior of its kernel; a warning
-        names both. If this fails or is interrupted, the model is as it was.
+        `layers.VariationalLayer` with a posterior of its kernel, and for each
+        unit a bias of its own or none; a warning names both. If this fails or
+        is interrupted, the model is as it was.
 
         Args:
             model: `keras.Model`; built on `x` if it is not.
@@ -139,6 +140,13 @@ def assign(layer, mean, variance, bias_mean=0.0, bias_variance=None):
     variance = tf.broadcast_to(variance, mean.shape)
     if bias_variance is None:
         bias_variance = variance[0]
+    if layer.use_bias:
+        bias_mean, bias_variance = (
+            tf.reshape(
+                tf.broadcast_to(value, mean.shape[-1:]), layer.bias.shape
+            )
+            for value in (bias_mean, bias_variance)
+        )
     for weight in layer.variational_weights:
         if weight.name == "kernel":
             scale = tf.sqrt(variance)
@@ -147,7 +155,7 @@ def assign(layer, mean, variance, bias_mean=0.0, bias_variance=None):
             weight.initialize(bias_mean, tf.sqrt(bias_variance))
     is_point = layer.use_bias and len(layer.variational_weights) == 1
     if is_point and layer.bias.trainable:
-        layer.bias.assign(tf.broadcast_to(bias_mean, layer.bias.shape))
+        layer.bias.assign(bias_mean)
 
 
 def _choose_layers(model):
@@ -157,7 +165,10 @@ def _choose_layers(model):
         if not weights:
             continue
         names = [weight.name for weight in weights]
-        known = isinstance(layer, layers.VariationalLayer)
+        known = (
+            isinstance(layer, layers.VariationalLayer)
+            and layer.has_design_matrix
+        )
         if known and "kernel" in names and layer.kernel.trainable:
             chosen.append(layer)
         else:

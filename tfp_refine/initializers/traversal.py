@@ -59,7 +59,7 @@ def calls_in_order(model, chosen, x):
     def observe(layer, inputs):
         if any(layer is other for other in chosen):
             found.setdefault(id(layer), []).append(
-                Call(layer, 1, _num_positions(layer, inputs))
+                Call(layer, 1, layer.num_positions(inputs.shape))
             )
 
     with layers.observe_inputs(observe):
@@ -80,12 +80,6 @@ def calls_in_order(model, chosen, x):
         for same in found.values()
     ]
     return calls, outputs
-
-
-def _num_positions(layer, inputs):
-    shape = list(layer.compute_output_shape(inputs.shape))
-    del shape[layer.channel_axis]
-    return math.prod(shape[1:])
 
 
 def layer_inputs(model, call, x):

@@ -13,6 +13,9 @@ from tfp_refine.layers.dense import DenseLocalReparameterization
 from tfp_refine.layers.dense import DenseReparameterization
 from tfp_refine.layers.depthwise_convolutions import DepthwiseConv1DFlipout
 from tfp_refine.layers.depthwise_convolutions import DepthwiseConv2DFlipout
+from tfp_refine.layers.einsum_dense import EinsumDenseFlipout
+from tfp_refine.layers.einsum_dense import EinsumDenseLocalReparameterization
+from tfp_refine.layers.einsum_dense import EinsumDenseReparameterization
 from tfp_refine.layers.embedding_reparameterization import (
     EmbeddingReparameterization,
 )
@@ -58,6 +61,9 @@ __all__ = [
     "DenseReparameterization",
     "DepthwiseConv1DFlipout",
     "DepthwiseConv2DFlipout",
+    "EinsumDenseFlipout",
+    "EinsumDenseLocalReparameterization",
+    "EinsumDenseReparameterization",
     "EmbeddingReparameterization",
     "FixedVariancePosterior",
     "GRUReparameterization",

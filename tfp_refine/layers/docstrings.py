@@ -17,6 +17,18 @@ _WIDTH = 80
 # the beginning of its arguments' names: "kernel", "recurrent".
 _ARGUMENTS = {
     "units": "Positive integer, size of the output space.",
+    "equation": (
+        'Einsum of the inputs with the kernel, such as `"abc,cd->abd"`, '
+        '`"...ab,bc->...ac"` or `"ab...,bc->ac..."`.'
+    ),
+    "output_shape": (
+        "Integer, or one integer or `None` (as in the inputs) for each letter "
+        "of the outputs, without the axis of the examples."
+    ),
+    "bias_axes": (
+        "Letters of the outputs that a bias is added along. Defaults to "
+        "`None`: no bias."
+    ),
     "filters": "Positive integer, number of output channels.",
     "kernel_size": "{sizes}, size of the window.",
     "strides": "{sizes}.",
@@ -187,6 +199,26 @@ Output shape:
     `[batch_size, ..., units]`.
 
 {errors}""",
+    "einsum": """\
+{args}
+
+{call_arguments}
+
+Input shape:
+    `[batch_size, ...]`, with the axes of `equation`.
+
+Output shape:
+    `[batch_size, ...]`, likewise.
+
+{errors}
+
+Example:
+
+```python
+layer = tfp_refine.layers.{layer}(
+    "abc,cde->abde", (None, 8, 64), bias_axes="de", num_train_examples=60000
+)
+```""",
     "conv": """\
 {args}
 

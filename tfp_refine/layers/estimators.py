@@ -62,7 +62,7 @@ class LocalReparameterization(variational_layer.VariationalLayer):
 class Flipout(variational_layer.VariationalLayer):
     """One draw of the weights, with random signs for each example.
 
-    The signs are constant over all axes but the first and the channels, so
+    The signs are constant over all axes but the first and `signed_axes`, so
     that each example sees one consistent draw of the weights.
     """
 
@@ -71,25 +71,31 @@ class Flipout(variational_layer.VariationalLayer):
     def sample_outputs(self, inputs: tf.Tensor) -> tf.Tensor:
         """Computes pre-activations with a sign-flipped draw of the weights."""
         outputs = with_correlations(self, inputs, self.mean_outputs(inputs))
+        of_inputs, of_outputs = self.signed_axes
         noise = self.apply_weights(
-            lambda: inputs * self._signs(inputs),
+            lambda: inputs * self._signs(inputs, of_inputs),
             lambda weight: weight.perturbation(
                 self.seed_generator, self.compute_dtype
             ),
         )
         if noise is None:
             return outputs
-        return outputs + noise * self._signs(outputs)
+        return outputs + noise * self._signs(outputs, of_outputs)
 
-    def _signs(self, like: tf.Tensor) -> tf.Tensor:
-        """Draws -1 or +1 for each example and channel of `like`."""
+    def _signs(self, like: tf.Tensor, axes: tuple[int, ...]) -> tf.Tensor:
+        """Draws -1 or +1 for each example and position along axes of `like`."""
         shape = keras.ops.shape(like)
-        channel = self.channel_axis % len(shape)
+        signed = {0, *(axis % len(shape) for axis in axes)}
         shape = tuple(
-            shape[axis] if axis in (0, channel) else 1
-            for axis in range(len(shape))
+            size if axis in signed else 1 for axis, size in enumerate(shape)
         )
-        return random_draws.random_signs(shape, like.dtype, self.seed_generator)
+        # The number of examples may be unknown, but not that along the last
+        # axis of a draw.
+        drawn = shape if len(shape) > 1 else (*shape, 1)
+        signs = random_draws.random_signs(
+            drawn, like.dtype, self.seed_generator
+        )
+        return keras.ops.reshape(signs, shape)
 
 
 def with_correlations(

@@ -25,6 +25,17 @@ class LinearMap(keras.layers.Layer):
         """Number of groups of units that see different inputs."""
         return 1
 
+    @property
+    def has_design_matrix(self) -> bool:
+        """Whether the units are linear regressions on `patches`."""
+        return True
+
+    def num_positions(self, input_shape: tuple[int | None, ...]) -> int:
+        """Returns `P`, the number of positions of an example with outputs."""
+        shape = list(self.compute_output_shape(input_shape))
+        del shape[self.channel_axis]
+        return math.prod(shape[1:])
+
     def patches(self, inputs: tf.Tensor) -> tf.Tensor:
         """Computes the inputs that columns of the kernel are multiplied with.
 

@@ -16,7 +16,12 @@ from tfp_refine.layers import variational_weight
 Weight = variational_weight.VariationalWeight | variational_weight.PointWeight
 
 # Arguments of Keras layers that describe a deterministic kernel only.
-_DETERMINISTIC_ONLY = ("lora_rank", "lora_alpha", "quantization_config")
+_DETERMINISTIC_ONLY = (
+    "lora_rank",
+    "lora_alpha",
+    "quantization_config",
+    "gptq_unpacked_column_size",
+)
 
 
 class PosteriorLayer(kl_weight.WeighsKL, random_layer.RandomLayer):

@@ -19,6 +19,11 @@ class PrunableUnits(keras.layers.Layer):
 
     unit_axes: tuple[int, ...] = (-1,)
 
+    @property
+    def has_unit_biases(self) -> bool:
+        """Whether each unit has a bias of its own, if there is a bias."""
+        return True
+
     def unit_kl(self) -> np.ndarray:
         """Computes the KL divergence of each unit's weights from their prior.
 
@@ -30,13 +35,14 @@ class PrunableUnits(keras.layers.Layer):
             kl: Nats, `numpy` array `[units]`.
 
         Raises:
-            ValueError: If the layer is not built, or the kernel has no
-                Gaussian posterior or no prior.
+            ValueError: If the layer is not built, the kernel has no Gaussian
+                posterior or no prior, or units share a bias.
         """
         kernel = self._kernel_with_posterior()
+        self._check_unit_biases()
         weights = [(kernel, self.unit_axes)]
         weights += [
-            (weight, (-1,))
+            (weight, tuple(range(len(weight.loc.shape))))
             for weight in self.variational_weights
             if weight is not kernel and weight.regularizer is not None
         ]
@@ -91,10 +97,11 @@ class PrunableUnits(keras.layers.Layer):
             units: Booleans, `[units]`: whether to remove each.
 
         Raises:
-            ValueError: If there is not one boolean for each unit, or the
-                posterior family does not allow it.
+            ValueError: If there is not one boolean for each unit, the posterior
+                family does not allow it, or units share a bias.
         """
         kernel = self._kernel_with_posterior()
+        self._check_unit_biases()
         shape = [1] * len(kernel.loc.shape)
         for axis in self.unit_axes:
             shape[axis] = kernel.loc.shape[axis]
@@ -107,7 +114,9 @@ class PrunableUnits(keras.layers.Layer):
         for weight in self.variational_weights:
             weight.check_free_scales()
         for weight in self.variational_weights:
-            mask = units.reshape(shape) if weight is kernel else units
+            mask = units.reshape(
+                shape if weight is kernel else weight.loc.shape
+            )
             weight.assign(
                 loc=np.where(mask, 0.0, weight.loc),
                 scale=np.where(mask, _TINY, weight.scale),
@@ -115,7 +124,15 @@ class PrunableUnits(keras.layers.Layer):
         if self.use_bias and not any(
             weight.loc is self.bias for weight in self.variational_weights
         ):
-            self.bias.assign(np.where(units, 0.0, self.bias))
+            mask = units.reshape(self.bias.shape)
+            self.bias.assign(np.where(mask, 0.0, self.bias))
+
+    def _check_unit_biases(self) -> None:
+        if not self.has_unit_biases:
+            raise ValueError(
+                f"Units of the layer '{self.name}' share a bias, or have "
+                "several: they cannot be told apart or removed."
+            )
 
     def _kernel_with_posterior(self) -> variational_weight.VariationalWeight:
         for weight in self.variational_weights:

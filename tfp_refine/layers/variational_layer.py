@@ -37,6 +37,15 @@ class VariationalLayer(
         """Axis of the channels, of inputs and of outputs."""
         return -1
 
+    @property
+    def signed_axes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Axes of inputs and of outputs along which Flipout draws signs.
+
+        Of the inputs those that a unit sums over, of the outputs those that
+        count units; along the first axis there are signs too.
+        """
+        return (self.channel_axis,), (self.channel_axis,)
+
     def __init__(
         self,
         *,
@@ -75,11 +84,15 @@ class VariationalLayer(
     # Weights.
 
     def add_variational_weight(
-        self, name: str, shape: tuple[int, ...]
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        initializer: argument_types.Initializer = None,
     ) -> posterior_layer.Weight:
         """Creates the kernel or the bias, as this layer's arguments say.
 
-        The bias comes after the kernel, whose fan-in it shares.
+        The bias comes after the kernel, whose fan-in it shares. `initializer`
+        stands in for that of the arguments.
         """
         if name == "kernel":
             self._fan_in = self.fan_in(shape)
@@ -89,12 +102,12 @@ class VariationalLayer(
         loc = self.add_weight(
             name=name if is_point else f"{name}_loc",
             shape=shape,
-            initializer=getattr(self, f"{name}_initializer"),
+            initializer=initializer or getattr(self, f"{name}_initializer"),
             constraint=getattr(self, f"{name}_constraint"),
             regularizer=regularizer if has_penalty else None,
             autocast=is_point,
         )
-        axes = self.unit_axes if name == "kernel" else (-1,)
+        axes = self.unit_axes if name == "kernel" else tuple(range(len(shape)))
         return self.keep_weight(name, name, loc, self._fan_in, axes)
 
     @property

@@ -541,10 +541,10 @@ def _copy(model, convert):
     ]
     if differ:
         _validation.warn(
-            "Keras adds the bias of a convolution along the last axis where it "
-            "is as long as that of the channels, though these come first; "
-            "layers with posteriors add it to the channels. So the two models "
-            "differ in these layers, or may for inputs of some lengths: "
+            "Keras adds a bias along the last axis where it is as long as its "
+            "own, such as that of channels which come first; layers with "
+            "posteriors add it along its own. So the two models differ in "
+            "these layers, or may for inputs of some lengths: "
             f"{', '.join(differ)}.",
         )
     return converted, copies
@@ -563,7 +563,12 @@ def _parts(layer):
 
 
 def _is_biased_elsewhere(layer):
-    """Tells whether Keras may take the last axis for that of the channels."""
+    """Tells whether Keras may take another axis for that of the bias.
+
+    That is the last one, or for an `EinsumDense` also the second one.
+    """
+    if type(layer) is keras.layers.EinsumDense:
+        return _is_biased_along_another(layer)
     if getattr(layer, "data_format", None) != "channels_first":
         return False
     lengths = [
@@ -574,6 +579,21 @@ def _is_biased_elsewhere(layer):
     channels = layer.bias.shape[0] if layer.use_bias else 1
     is_possible = {None, channels}.intersection(lengths or [None])
     return channels > 1 and bool(is_possible)
+
+
+def _is_biased_along_another(layer):
+    """Tells it of an `EinsumDense`, whose bias may lie along any axis."""
+    shape = () if layer.bias is None else tuple(layer.bias.shape)
+    lengths = [size for size in shape if size > 1]
+    if len(lengths) != 1 or shape[-1] > 1:
+        return False
+    own = shape.index(lengths[0]) - len(shape)
+    for node in layer._inbound_nodes:
+        for outputs in node.output_tensors:
+            axes = {1, len(outputs.shape) - 1} - {len(outputs.shape) + own}
+            if any(outputs.shape[axis] in (None, *lengths) for axis in axes):
+                return True
+    return False
 
 
 def _is_worth_a_warning(layer):
