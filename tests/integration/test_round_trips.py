@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 
 import tfp_refine as tfr
+from tests.support import attention
 
 LAYERS = tfr.layers
 OPTIONS = {"num_train_examples": 10}
@@ -47,6 +48,17 @@ def heads(kind, **options):
         lambda: kind("abc,cde->abde", (4, 2, 3), bias_axes="de", **options),
         4,
         2,
+    )
+
+
+def tokens(kind, **options):
+    options |= OPTIONS
+    return layer(
+        lambda: attention.self_attention(
+            kind(*attention.SIZES[kind], **options), use_causal_mask=True
+        ),
+        5,
+        4,
     )
 
 
@@ -110,11 +122,33 @@ LAYER_CASES = {
         dtype="int32",
     ),
     "GRUReparameterization": series(LAYERS.GRUReparameterization),
+    "GroupQueryAttentionFlipout": tokens(
+        LAYERS.GroupQueryAttentionFlipout, use_gate=True
+    ),
+    "GroupQueryAttentionLocalReparameterization": tokens(
+        LAYERS.GroupQueryAttentionLocalReparameterization,
+        kernel_posterior="k_tied",
+    ),
+    "GroupQueryAttentionReparameterization": tokens(
+        LAYERS.GroupQueryAttentionReparameterization, bias_posterior=None
+    ),
     "HomoscedasticNoise": layer(LAYERS.HomoscedasticNoise, 4),
     "LSTMReparameterization": series(
         LAYERS.LSTMReparameterization, return_sequences=True
     ),
     "MCDropout": layer(lambda: LAYERS.MCDropout(0.5), 4),
+    "MultiHeadAttentionFlipout": tokens(
+        LAYERS.MultiHeadAttentionFlipout,
+        kernel_regularizer="empirical_bayes_kl",
+    ),
+    "MultiHeadAttentionLocalReparameterization": tokens(
+        LAYERS.MultiHeadAttentionLocalReparameterization,
+        use_gate=True,
+        value_dim=2,
+    ),
+    "MultiHeadAttentionReparameterization": tokens(
+        LAYERS.MultiHeadAttentionReparameterization, kernel_posterior="low_rank"
+    ),
 }
 # Bases of these, which are not called themselves.
 ABSTRACT = {"RecurrentLayer", "SampledLayer", "VariationalLayer"}

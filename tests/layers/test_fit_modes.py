@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from tests.support import attention
 from tests.support import conv_layers
 from tests.support import global_seed
 from tfp_refine import layers
@@ -47,6 +48,15 @@ CASES = {
             layers.EinsumDenseLocalReparameterization,
             layers.EinsumDenseFlipout,
         )
+    },
+    **{
+        kind.__name__: (
+            lambda kind=kind, sizes=sizes: attention.self_attention(
+                kind(*sizes, kernel_posterior=_STEEP, **_OPTIONS)
+            ),
+            (2, 3),
+        )
+        for kind, sizes in attention.SIZES.items()
     },
     "DenseMNF": (lambda: layers.DenseMNF(2, **_OPTIONS), (3,)),
     "Conv2DMNF": (lambda: layers.Conv2DMNF(2, 2, **_OPTIONS), (4, 4, 2)),

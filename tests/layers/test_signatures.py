@@ -23,6 +23,7 @@ _TWINS = [
     layer
     for layer in _PUBLIC
     if issubclass(layer, (layers.VariationalLayer, layers.SampledLayer))
+    or "Attention" in layer.__name__
 ]
 _FAMILIES = (
     layers.FixedVariancePosterior,
@@ -33,6 +34,11 @@ _FAMILIES = (
 _FIRST = {
     "equation": "ab,bc->ac",
     "output_shape": 3,
+    "num_heads": 2,
+    "key_dim": 3,
+    "head_dim": 3,
+    "num_query_heads": 4,
+    "num_key_value_heads": 2,
     "units": 3,
     "filters": 4,
     "kernel_size": 2,

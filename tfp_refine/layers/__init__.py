@@ -1,5 +1,15 @@
 """Variational layers for Keras 3."""
 
+from tfp_refine.layers.attention import GroupQueryAttentionFlipout
+from tfp_refine.layers.attention import (
+    GroupQueryAttentionLocalReparameterization,
+)
+from tfp_refine.layers.attention import GroupQueryAttentionReparameterization
+from tfp_refine.layers.attention import MultiHeadAttentionFlipout
+from tfp_refine.layers.attention import (
+    MultiHeadAttentionLocalReparameterization,
+)
+from tfp_refine.layers.attention import MultiHeadAttentionReparameterization
 from tfp_refine.layers.concrete_dropout import ConcreteDropout
 from tfp_refine.layers.convolutions import Conv1DFlipout
 from tfp_refine.layers.convolutions import Conv1DReparameterization
@@ -67,12 +77,18 @@ __all__ = [
     "EmbeddingReparameterization",
     "FixedVariancePosterior",
     "GRUReparameterization",
+    "GroupQueryAttentionFlipout",
+    "GroupQueryAttentionLocalReparameterization",
+    "GroupQueryAttentionReparameterization",
     "HomoscedasticNoise",
     "KTiedPosterior",
     "LSTMReparameterization",
     "LowRankPosterior",
     "MCDropout",
     "MeanFieldPosterior",
+    "MultiHeadAttentionFlipout",
+    "MultiHeadAttentionLocalReparameterization",
+    "MultiHeadAttentionReparameterization",
     "PosteriorFamily",
     "RecurrentLayer",
     "SampledLayer",

@@ -65,7 +65,7 @@ _ARGUMENTS = {
         "for a point estimate."
     ),
     "activity_regularizer": "Keras regularizer of the outputs.",
-    "dropout": "Fraction of the inputs to drop in training.",
+    "dropout": "Fraction of the {dropped} to drop in training.",
     "recurrent_dropout": "Fraction of the states to drop in training.",
     "return_sequences": "Whether to return the outputs of all steps.",
     "return_state": "Whether to return the last states as well.",
@@ -75,6 +75,22 @@ _ARGUMENTS = {
     "reset_after": "Whether the reset gate comes after the matrix product.",
     "use_cudnn": "As for `{twin}`.",
     "zero_output_for_mask": "Whether outputs of masked steps are zeros.",
+    # Of attention.
+    "num_heads": "Positive integer, number of heads.",
+    "key_dim": "Positive integer, size of each head of queries and keys.",
+    "value_dim": "Size of each head of values. Defaults to `None`: `key_dim`.",
+    "head_dim": "Positive integer, size of each head.",
+    "num_query_heads": "Positive integer, number of heads of queries.",
+    "num_key_value_heads": (
+        "Positive integer that divides it, number of heads of keys and values."
+    ),
+    "attention_axes": "As for `{twin}`.",
+    "sliding_window": (
+        "Positive integer: each query attends to keys less than so many "
+        "positions away. Defaults to `None`: to all."
+    ),
+    "flash_attention": "As for `{twin}`.",
+    "use_gate": "Whether another projection of the query gates the outputs.",
     # Of dropout and of noise.
     "rate": "Probability of dropping, in [0, 1).",
     "noise_shape": "As for `keras.layers.Dropout`.",
@@ -219,6 +235,64 @@ layer = tfp_refine.layers.{layer}(
     "abc,cde->abde", (None, 8, 64), bias_axes="de", num_train_examples=60000
 )
 ```""",
+    "attention": """\
+The projections of queries, keys and values, the gate if there is one, and
+the projection of the outputs are einsum layers with posteriors, all with
+these arguments. All else is as in `{twin}`.
+
+{args}
+
+Call arguments:
+    query: Tensor `[batch_size, queries, features]`.
+    value: Tensor `[batch_size, positions, features]`.
+    key: Tensor `[batch_size, positions, features]`. Defaults to `None`:
+        `value`.
+    query_mask: Boolean tensor `[batch_size, queries]`, set by Keras.
+    value_mask: Boolean tensor `[batch_size, positions]`, set by Keras.
+    key_mask: Boolean tensor `[batch_size, positions]`, set by Keras.
+    attention_mask: Boolean tensor `[batch_size, queries, positions]`: which
+        positions each query sees.
+    return_attention_scores: Whether to return these too.
+    training: Whether there is dropout.
+    use_causal_mask: Whether positions see none that come later.
+    sample: Overrides the layer's own `sample` if not `None`.
+
+Output shape:
+    As for `{twin}`.
+
+{errors}
+
+Example:
+
+```python
+layer = tfp_refine.layers.{layer}(
+    {example}, num_train_examples=60000
+)
+tokens = keras.Input((128, 256))
+outputs = layer(tokens, tokens)
+```""",
+    "attention_reparameterization": """\
+{reparameterization}
+
+{attention}
+
+{blundell}""",
+    "attention_local_reparameterization": """\
+Each token of each example has noise of its own in queries, keys, values and
+outputs, where one draw of the weights would couple them. For bounds that
+are compared with those of other layers, use another estimator.
+
+{attention}
+
+{kingma}""",
+    "attention_flipout": """\
+Each example sees the weights' one deviation from the means with signs of
+its own, which are the same for all of its tokens: the function of each
+example is that of one draw of the weights.
+
+{attention}
+
+{wen}""",
     "conv": """\
 {args}
 
@@ -325,7 +399,13 @@ def _values(layer: type) -> dict[str, str]:
     twin = getattr(layer, "keras_layer", None)
     if twin is None:
         return {}
-    values = {"layer": layer.__name__, "twin": f"keras.layers.{twin.__name__}"}
+    # Its class is named otherwise than `keras.layers` names it.
+    name = twin.__name__.replace("GroupedQuery", "GroupQuery")
+    values = {"layer": layer.__name__, "twin": f"keras.layers.{name}"}
+    values["dropped"] = "inputs"
+    if name.endswith("Attention"):
+        values["dropped"] = "attention scores"
+        values["example"] = "8, 32" if name.startswith("Multi") else "32, 8, 2"
     rank = re.search(r"(\d)D", twin.__name__)
     if rank is not None:
         axes = int(rank[1])

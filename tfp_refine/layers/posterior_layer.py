@@ -1,6 +1,5 @@
 """Base of layers whose weights may have posteriors."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -9,31 +8,22 @@ import tensorflow as tf
 from tfp_refine import regularizers
 from tfp_refine.layers import argument_types
 from tfp_refine.layers import kl_weight
-from tfp_refine.layers import posterior_lookup
+from tfp_refine.layers import posterior_arguments
 from tfp_refine.layers import random_layer
 from tfp_refine.layers import variational_weight
 
-Weight = variational_weight.VariationalWeight | variational_weight.PointWeight
-
-# Arguments of Keras layers that describe a deterministic kernel only.
-_DETERMINISTIC_ONLY = (
-    "lora_rank",
-    "lora_alpha",
-    "quantization_config",
-    "gptq_unpacked_column_size",
-)
+Weight = posterior_arguments.Weight
 
 
-class PosteriorLayer(kl_weight.WeighsKL, random_layer.RandomLayer):
+class PosteriorLayer(
+    posterior_arguments.PosteriorArguments, random_layer.RandomLayer
+):
     """Base of layers whose weights may have posteriors.
 
     It owns the weights' KL divergence. A subclass puts its weights, by name,
     into `_weight_tensors` when it is built. The arguments are those of the
     public layers.
     """
-
-    # Whether the outputs are computed with draws of the weights themselves.
-    draws_weights = False
 
     def __init__(
         self,
@@ -59,40 +49,6 @@ class PosteriorLayer(kl_weight.WeighsKL, random_layer.RandomLayer):
         self._weight_tensors: dict[str, Weight] = {}
         self._shared_prior_weights: dict[Any, Any] = {}
         self._kl_weight = kl_weight.KLWeight(kl_scale, num_train_examples)
-
-    def set_posterior(
-        self,
-        name: str,
-        regularizer: argument_types.Regularizer,
-        posterior: argument_types.Posterior,
-    ) -> None:
-        """Checks and keeps how the weight tensor `name` is distributed."""
-        prior = regularizers.get(regularizer)
-        family = posterior_lookup.get(posterior)
-        setattr(self, f"{name}_regularizer", prior)
-        setattr(self, f"{name}_posterior", family)
-        if family is None or prior is None:
-            return
-        if not regularizers.is_kl(prior):
-            raise ValueError(
-                f"`{name}_regularizer` must be a KL regularizer (or None) for "
-                f"a {name} with a posterior. To train a point estimate with a "
-                f"Keras regularizer, set {name}_posterior=None, in a layer "
-                "that has this argument. "
-                f"Received: {name}_regularizer={prior}"
-            )
-        if prior.needs_draw and not self.draws_weights:
-            raise ValueError(
-                f"`{self.regularizer_argument(name)}` "
-                f"{type(prior).__name__} is estimated from the draw of "
-                "the weights that the outputs are computed with. "
-                f"{type(self).__name__} draws no weights: use a "
-                "`...Reparameterization` layer."
-            )
-
-    def regularizer_argument(self, name: str) -> str:
-        """Returns the name of the argument for the kernel or the bias."""
-        return f"{name}_regularizer"
 
     def keep_weight(
         self,
@@ -150,29 +106,9 @@ class PosteriorLayer(kl_weight.WeighsKL, random_layer.RandomLayer):
         """These and the `PointWeight`s; empty before `build`."""
         return list(self._weight_tensors.values())
 
-    # What Keras offers for deterministic kernels.
-
-    def quantize(
-        self, mode: Any = None, type_check: bool = True, config: Any = None
-    ) -> None:
-        """Raises a `NotImplementedError`: weights are distributions."""
-        del mode, type_check, config
-        raise NotImplementedError(
-            f"Layer '{self.name}', a {type(self).__name__}, cannot be "
-            "quantized, as its weights are distributions. Quantize a "
-            "deterministic copy: "
-            "`tfp_refine.models.to_deterministic(model).quantize(...)`."
-        )
-
-    def enable_lora(self, rank: int, **options: Any) -> None:
-        """Raises a `NotImplementedError`: posteriors have no adapters."""
-        del rank, options
-        raise NotImplementedError(
-            f"Layer '{self.name}', a {type(self).__name__}, has a posterior of "
-            "its whole kernel, and no low-rank adapters (LoRA). Choose other "
-            "layers with `layers` of `tfp_refine.models.to_bayesian`; those "
-            "with adapters are copied as they are."
-        )
+    @property
+    def twin_weights(self) -> dict[str, Weight]:
+        return dict(self._weight_tensors)
 
     # KL divergence.
 
@@ -216,49 +152,11 @@ class PosteriorLayer(kl_weight.WeighsKL, random_layer.RandomLayer):
 
     # Configuration.
 
-    def posterior_config(self, *names: str) -> dict[str, Any]:
-        """Returns the configuration of priors and posteriors by name."""
-        serialize = keras.saving.serialize_keras_object
-        config = {}
-        for name in names:
-            config[f"{name}_regularizer"] = _serialize_shared(
-                getattr(self, f"{name}_regularizer")
-            )
-            config[f"{name}_posterior"] = serialize(
-                getattr(self, f"{name}_posterior")
-            )
-        return config
-
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "activity_regularizer": keras.saving.serialize_keras_object(
                 self.activity_regularizer
             ),
-            "num_train_examples": self.num_train_examples,
-            "kl_scale": self._kl_weight.initial_kl_scale,
-            "sample": self.sample,
             "seed": self.seed,
         }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> "PosteriorLayer":
-        """Creates a layer from its configuration, or its Keras twin's."""
-        config = dict(config)
-        for name in _DETERMINISTIC_ONLY:
-            if config.pop(name, None) is not None:
-                raise ValueError(
-                    f"`{name}` needs a deterministic kernel; {cls.__name__} "
-                    "does not support it."
-                )
-        return super().from_config(config)
-
-
-def _serialize_shared(regularizer: Any) -> Any:
-    """Serializes an object that layers may share, as a file keeps it shared.
-
-    Keras notices at the second time that an object is shared, and then may have
-    copied the config of the first time: so this is the second time.
-    """
-    keras.saving.serialize_keras_object(regularizer)
-    return keras.saving.serialize_keras_object(regularizer)

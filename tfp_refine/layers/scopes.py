@@ -14,6 +14,7 @@ class _State(threading.local):
     """Settings of the scopes that a thread is in."""
 
     uses_means = False
+    sample: bool | None = None
     observer: Callable[[keras.layers.Layer, tf.Tensor], Any] | None = None
 
 
@@ -83,8 +84,21 @@ def observe_inputs(
 def is_sampling(sample: bool | None, default: bool) -> bool:
     """Returns whether a call draws weights: `sample`, or else `default`."""
     if sample is None:
+        sample = _STATE.sample
+    if sample is None:
         return default and not _STATE.uses_means
     return sample
+
+
+@contextlib.contextmanager
+def sampling(sample: bool) -> Iterator[None]:
+    """Passes the `sample` of a call on to the layers inside a layer."""
+    before = _STATE.sample
+    _STATE.sample = sample
+    try:
+        yield
+    finally:
+        _STATE.sample = before
 
 
 def uses_means() -> bool:

@@ -1,6 +1,8 @@
 """Trained Keras models that become Bayesian, and back."""
 
+import inspect
 import itertools
+import operator
 from typing import Any
 
 import keras
@@ -30,9 +32,10 @@ def _classes() -> dict[Any, dict[str, Any]]:
     for name in layers_lib.__all__:
         kind = getattr(layers_lib, name)
         twin = getattr(kind, "keras_layer", None)
-        suffix = name.removeprefix(getattr(twin, "__name__", name))
-        if suffix in _ESTIMATORS:
-            classes.setdefault(twin, {})[_ESTIMATORS[suffix]] = kind
+        # `Local...` comes first.
+        endings = [ending for ending in _ESTIMATORS if name.endswith(ending)]
+        if twin is not None and endings:
+            classes.setdefault(twin, {})[_ESTIMATORS[endings[0]]] = kind
     return classes
 
 
@@ -65,11 +68,11 @@ def to_bayesian(
 ) -> keras.Model:
     """Copies a Keras model, with posteriors for its weights.
 
-    Dense layers, convolutions, embeddings and recurrent layers become
-    variational layers, with the model's weights as their posteriors' means;
-    others are copied as they are. A `keras.layers.RNN` of an `LSTMCell` or a
-    `GRUCell` becomes the layer of that cell; the two layers of a
-    `keras.layers.Bidirectional`, and the layer of a
+    Dense and einsum layers, convolutions, attention, embeddings and recurrent
+    layers become variational layers, with the model's weights as their
+    posteriors' means; others are copied as they are. A `keras.layers.RNN` of
+    an `LSTMCell` or a `GRUCell` becomes the layer of that cell; the two layers
+    of a `keras.layers.Bidirectional`, and the layer of a
     `keras.layers.TimeDistributed`, are converted each. In the scope
     `layers.mean_weights`, and with `sample=False` of `predict`, the copy
     returns what the model returns.
@@ -199,12 +202,13 @@ def to_bayesian(
             f"layer of their kind: {', '.join(kept)}.",
         )
     for old, new in changed:
-        for weight in new.weight_tensors:
-            variable = getattr(_owner(old), weight.name)
+        for name, weight in new.twin_weights.items():
+            variable = operator.attrgetter(name)(_owner(old))
             if moments:
                 weight.assign(*moments[id(variable)])
             else:
                 weight.loc.assign(variable)
+        _freeze_parts(new.twin_weights, old, new)
     for old, new in copies if moments else ():
         if type(new) is type(old) and new is not old:
             for before, after in zip(old.weights, new.weights, strict=True):
@@ -303,8 +307,8 @@ def _to_deterministic(model):
         ]
         for name in (*_OF_POSTERIORS, *_posteriors(type(layer)), *priors):
             del config[name]
-        if not isinstance(layer, layers_lib.RecurrentLayer):
-            del config["seed"]  # recurrent layers of Keras have one too
+        if "seed" not in inspect.signature(kind).parameters:
+            del config["seed"]  # layers with dropout have one too
         return kind.from_config(config)
 
     converted, copies = _copy(model, convert)
@@ -313,11 +317,14 @@ def _to_deterministic(model):
         raise ValueError(
             f"The model '{model.name}' has no layer with posteriors."
         )
-    return converted, [
-        (weight, getattr(_owner(new), weight.name))
-        for old, new in changed
-        for weight in old.weight_tensors
-    ]
+    pairs = []
+    for old, new in changed:
+        pairs += [
+            (weight, operator.attrgetter(name)(_owner(new)))
+            for name, weight in old.twin_weights.items()
+        ]
+        _freeze_parts(old.twin_weights, old, new)
+    return converted, pairs
 
 
 class _Choice:
@@ -443,8 +450,11 @@ def _kind(layer):
 
 def _has_more_weights(layer):
     """Tells whether a kernel is quantized, or has low-rank adapters."""
-    is_quantized = getattr(layer, "quantization_mode", None) is not None
-    return is_quantized or bool(getattr(layer, "lora_enabled", False))
+    return any(
+        getattr(part, "quantization_mode", None) is not None
+        or getattr(part, "lora_enabled", False)
+        for part in layer._flatten_layers()
+    )
 
 
 def _regularizers(config):
@@ -465,6 +475,15 @@ def _posteriors(kind):
 def _owner(layer):
     """Returns the layer that has the weights as its attributes."""
     return getattr(layer, "cell", layer)
+
+
+def _freeze_parts(names, layer, copy):
+    """Freezes layers inside a copy as they are, given the names of weights."""
+    for name in names:
+        part, is_inside, _ = name.rpartition(".")
+        if is_inside:
+            find = operator.attrgetter(part)
+            find(copy).trainable = find(layer).trainable
 
 
 def _make(kind, config):
