@@ -67,6 +67,9 @@ LAYER_CASES = {
         lambda: LAYERS.ConcreteDropout(keras.layers.Dense(3), **OPTIONS), 4
     ),
     "Conv1DFlipout": space(LAYERS.Conv1DFlipout, 1, dilation_rate=2),
+    "Conv1DLocalReparameterization": space(
+        LAYERS.Conv1DLocalReparameterization, 1, groups=1
+    ),
     "Conv1DReparameterization": space(
         LAYERS.Conv1DReparameterization, 1, padding="causal"
     ),
@@ -85,6 +88,9 @@ LAYER_CASES = {
         LAYERS.Conv2DTransposeFlipout, 2, strides=2
     ),
     "Conv3DFlipout": space(LAYERS.Conv3DFlipout, 3),
+    "Conv3DLocalReparameterization": space(
+        LAYERS.Conv3DLocalReparameterization, 3
+    ),
     "Conv3DReparameterization": space(
         LAYERS.Conv3DReparameterization, 3, bias_posterior=None
     ),
@@ -103,12 +109,17 @@ LAYER_CASES = {
     "DenseReparameterization": table(
         LAYERS.DenseReparameterization, kernel_regularizer="scale_mixture_kl"
     ),
-    "DepthwiseConv1DFlipout": layer(
-        lambda: LAYERS.DepthwiseConv1DFlipout(2, **OPTIONS), 4, 2
-    ),
-    "DepthwiseConv2DFlipout": layer(
-        lambda: LAYERS.DepthwiseConv2DFlipout(2, **OPTIONS), 4, 4, 2
-    ),
+    **{
+        f"DepthwiseConv{rank}D{name}": layer(
+            lambda rank=rank, name=name: getattr(
+                LAYERS, f"DepthwiseConv{rank}D{name}"
+            )(2, **OPTIONS),
+            *(4,) * rank,
+            2,
+        )
+        for rank in (1, 2)
+        for name in ("Flipout", "LocalReparameterization", "Reparameterization")
+    },
     "EinsumDenseFlipout": heads(LAYERS.EinsumDenseFlipout),
     "EinsumDenseLocalReparameterization": heads(
         LAYERS.EinsumDenseLocalReparameterization, kernel_posterior="k_tied"

@@ -47,6 +47,22 @@ _COMMON = {
             id="Conv1DFlipout",
         ),
         pytest.param(
+            layers.Conv1DLocalReparameterization,
+            {"filters": 4, "kernel_size": 3, "padding": "causal"},
+            (7, 3),
+            keras.layers.Conv1D,
+            marks=pytest.mark.slow,
+            id="Conv1DLocalReparameterization",
+        ),
+        pytest.param(
+            layers.Conv3DLocalReparameterization,
+            {"filters": 3, "kernel_size": 2, "strides": (1, 2, 1)},
+            (3, 4, 3, 2),
+            keras.layers.Conv3D,
+            marks=pytest.mark.slow,
+            id="Conv3DLocalReparameterization",
+        ),
+        pytest.param(
             layers.Conv2DReparameterization,
             {
                 "filters": 4,

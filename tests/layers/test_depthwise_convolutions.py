@@ -35,6 +35,18 @@ _ARGUMENTS = {
             (3, 5, 6),
             keras.layers.DepthwiseConv2D,
         ),
+        *(
+            pytest.param(
+                make_layer,
+                (3, 5, 6),
+                keras.layers.DepthwiseConv2D,
+                marks=pytest.mark.slow,
+            )
+            for make_layer in (
+                layers.DepthwiseConv2DReparameterization,
+                layers.DepthwiseConv2DLocalReparameterization,
+            )
+        ),
     ],
 )
 def test_depthwise_convolutions_keep_the_contract_of_the_layers(

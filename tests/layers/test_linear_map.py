@@ -11,7 +11,11 @@ DENSE = (
     layers.DenseFlipout,
     layers.DenseMNF,
 )
-CONV1D = (layers.Conv1DReparameterization, layers.Conv1DFlipout)
+CONV1D = (
+    layers.Conv1DReparameterization,
+    layers.Conv1DFlipout,
+    layers.Conv1DLocalReparameterization,
+)
 CONV2D = (
     layers.Conv2DReparameterization,
     layers.Conv2DFlipout,
@@ -102,7 +106,10 @@ GROUPS_OF_CASES = (
         (2, 1, 2, 3),
     ),
     (
-        (layers.DepthwiseConv1DFlipout,),
+        (
+            layers.DepthwiseConv1DFlipout,
+            layers.DepthwiseConv1DLocalReparameterization,
+        ),
         {"kernel_size": 3, "strides": 2, "dtype": "float64"},
         (6, 3),
     ),

@@ -117,6 +117,12 @@ _DEPTHWISE = {
             keras.layers.Conv3DTranspose,
         ),
         (
+            layers.DepthwiseConv2DLocalReparameterization,
+            _DEPTHWISE,
+            (3, 5, 6),
+            keras.layers.DepthwiseConv2D,
+        ),
+        (
             layers.DepthwiseConv1DFlipout,
             _DEPTHWISE,
             (3, 5),

@@ -43,6 +43,16 @@ CASES = {
         (2, 3, 3),
         {"kernel_size": 2, "data_format": "channels_first"},
     ),
+    "conv1d_local_reparameterization": (
+        layers.Conv1DLocalReparameterization,
+        (6, 4),
+        {"kernel_size": 3, "padding": "causal", "groups": 2},
+    ),
+    "conv3d_local_reparameterization": (
+        layers.Conv3DLocalReparameterization,
+        (2, 3, 2, 2),
+        {"kernel_size": 2, "padding": "same", "strides": (1, 2, 1)},
+    ),
     "conv3d_reparameterization": (
         layers.Conv3DReparameterization,
         (2, 3, 2, 2),
@@ -88,6 +98,21 @@ CASES = {
         (4, 2),
         {"kernel_size": 3, "padding": "same"},
     ),
+    "depthwise_conv1d_local_reparameterization": (
+        layers.DepthwiseConv1DLocalReparameterization,
+        (4, 2),
+        {"kernel_size": 3, "padding": "same"},
+    ),
+    "depthwise_conv2d_local_reparameterization": (
+        layers.DepthwiseConv2DLocalReparameterization,
+        (2, 3, 4),
+        {"kernel_size": 2, "data_format": "channels_first"},
+    ),
+    "depthwise_conv2d_reparameterization": (
+        layers.DepthwiseConv2DReparameterization,
+        (3, 4, 2),
+        {"kernel_size": 2, "padding": "same", "strides": 2},
+    ),
     "depthwise_conv2d_flipout": (
         layers.DepthwiseConv2DFlipout,
         (3, 4, 2),
@@ -107,7 +132,7 @@ def case(request):
 
 
 def _is_local(make_layer):
-    return make_layer is layers.Conv2DLocalReparameterization
+    return "Local" in make_layer.__name__
 
 
 def test_each_output_has_the_exact_mean_and_variance(case):
@@ -150,10 +175,14 @@ def test_sums_over_space_vary_as_with_weight_sampling_unless_drawn_locally(
     )
 
 
-def test_a_local_draw_is_documented_to_ignore_what_positions_share():
-    documentation = layers.Conv2DLocalReparameterization.__doc__
+@pytest.mark.parametrize(
+    "make_layer", [kind for kind in conv_layers.ALL if _is_local(kind)]
+)
+def test_a_local_draw_is_documented_to_ignore_what_positions_share(make_layer):
+    documentation = make_layer.__doc__
     assert "positions of one example are drawn independently" in documentation
-    assert "Conv2DFlipout" in documentation
+    other = make_layer.__name__.replace("LocalReparameterization", "Flipout")
+    assert f"`{other}`" in documentation
 
 
 @conv_layers.every_layer

@@ -59,15 +59,13 @@ def test_at_the_means_outputs_are_those_of_the_model(estimator):
     converted = conversion.convert(model, estimator=estimator)
     conversion.assert_equal_at_means(converted, model, x)
     assert np.std(tfr.predict(converted, x, 20, seed=1), axis=0).min() > 0.0
-    name = {
-        "flipout": "Conv2DFlipout",
-        "local_reparameterization": "Conv2DLocalReparameterization",
-        "reparameterization": "Conv2DReparameterization",
-    }[estimator]
-    assert type(converted.get_layer("first")).__name__ == name
-    for layer in ("depthwise", "transposed"):
-        found = type(converted.get_layer(layer)).__name__
-        assert found.endswith("Flipout")
+    suffix = estimator.replace("_", " ").title().replace(" ", "")
+    for layer, expected in (
+        ("first", f"Conv2D{suffix}"),
+        ("depthwise", f"DepthwiseConv2D{suffix}"),
+        ("transposed", "Conv2DTransposeFlipout"),
+    ):
+        assert type(converted.get_layer(layer)).__name__ == expected
 
 
 @pytest.mark.parametrize(
@@ -96,11 +94,11 @@ def test_convolutions_of_all_ranks_are_converted_and_back(kind, options):
 
 
 def test_an_estimator_that_a_kind_does_not_have_is_its_first():
-    model, _ = sequences(keras.layers.Conv1D)
+    model, _ = sequences(keras.layers.Conv1DTranspose)
     converted = conversion.convert(model, estimator="local_reparameterization")
     found = [type(layer) for layer in converted.layers if layer.weights]
     assert found == [
-        tfr.layers.Conv1DFlipout,
+        tfr.layers.Conv1DTransposeFlipout,
         tfr.layers.DenseLocalReparameterization,
     ]
 

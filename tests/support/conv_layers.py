@@ -8,11 +8,13 @@ from tfp_refine import layers
 
 CONVOLUTIONS = (
     layers.Conv1DReparameterization,
+    layers.Conv1DLocalReparameterization,
     layers.Conv1DFlipout,
     layers.Conv2DReparameterization,
     layers.Conv2DFlipout,
     layers.Conv2DLocalReparameterization,
     layers.Conv3DReparameterization,
+    layers.Conv3DLocalReparameterization,
     layers.Conv3DFlipout,
 )
 TRANSPOSED = (
@@ -20,7 +22,14 @@ TRANSPOSED = (
     layers.Conv2DTransposeFlipout,
     layers.Conv3DTransposeFlipout,
 )
-DEPTHWISE = (layers.DepthwiseConv1DFlipout, layers.DepthwiseConv2DFlipout)
+DEPTHWISE = (
+    layers.DepthwiseConv1DReparameterization,
+    layers.DepthwiseConv1DLocalReparameterization,
+    layers.DepthwiseConv1DFlipout,
+    layers.DepthwiseConv2DReparameterization,
+    layers.DepthwiseConv2DLocalReparameterization,
+    layers.DepthwiseConv2DFlipout,
+)
 ALL = (*CONVOLUTIONS, *TRANSPOSED, *DEPTHWISE)
 
 every_layer = pytest.mark.parametrize("make_layer", ALL)

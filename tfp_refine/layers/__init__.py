@@ -12,17 +12,31 @@ from tfp_refine.layers.attention import (
 from tfp_refine.layers.attention import MultiHeadAttentionReparameterization
 from tfp_refine.layers.concrete_dropout import ConcreteDropout
 from tfp_refine.layers.convolutions import Conv1DFlipout
+from tfp_refine.layers.convolutions import Conv1DLocalReparameterization
 from tfp_refine.layers.convolutions import Conv1DReparameterization
 from tfp_refine.layers.convolutions import Conv2DFlipout
 from tfp_refine.layers.convolutions import Conv2DLocalReparameterization
 from tfp_refine.layers.convolutions import Conv2DReparameterization
 from tfp_refine.layers.convolutions import Conv3DFlipout
+from tfp_refine.layers.convolutions import Conv3DLocalReparameterization
 from tfp_refine.layers.convolutions import Conv3DReparameterization
 from tfp_refine.layers.dense import DenseFlipout
 from tfp_refine.layers.dense import DenseLocalReparameterization
 from tfp_refine.layers.dense import DenseReparameterization
 from tfp_refine.layers.depthwise_convolutions import DepthwiseConv1DFlipout
+from tfp_refine.layers.depthwise_convolutions import (
+    DepthwiseConv1DLocalReparameterization,
+)
+from tfp_refine.layers.depthwise_convolutions import (
+    DepthwiseConv1DReparameterization,
+)
 from tfp_refine.layers.depthwise_convolutions import DepthwiseConv2DFlipout
+from tfp_refine.layers.depthwise_convolutions import (
+    DepthwiseConv2DLocalReparameterization,
+)
+from tfp_refine.layers.depthwise_convolutions import (
+    DepthwiseConv2DReparameterization,
+)
 from tfp_refine.layers.einsum_dense import EinsumDenseFlipout
 from tfp_refine.layers.einsum_dense import EinsumDenseLocalReparameterization
 from tfp_refine.layers.einsum_dense import EinsumDenseReparameterization
@@ -55,6 +69,7 @@ from tfp_refine.layers.variational_weight import VariationalWeight
 __all__ = [
     "ConcreteDropout",
     "Conv1DFlipout",
+    "Conv1DLocalReparameterization",
     "Conv1DReparameterization",
     "Conv1DTransposeFlipout",
     "Conv2DFlipout",
@@ -63,6 +78,7 @@ __all__ = [
     "Conv2DReparameterization",
     "Conv2DTransposeFlipout",
     "Conv3DFlipout",
+    "Conv3DLocalReparameterization",
     "Conv3DReparameterization",
     "Conv3DTransposeFlipout",
     "DenseFlipout",
@@ -70,7 +86,11 @@ __all__ = [
     "DenseMNF",
     "DenseReparameterization",
     "DepthwiseConv1DFlipout",
+    "DepthwiseConv1DLocalReparameterization",
+    "DepthwiseConv1DReparameterization",
     "DepthwiseConv2DFlipout",
+    "DepthwiseConv2DLocalReparameterization",
+    "DepthwiseConv2DReparameterization",
     "EinsumDenseFlipout",
     "EinsumDenseLocalReparameterization",
     "EinsumDenseReparameterization",

@@ -103,6 +103,18 @@ class Conv1DReparameterization(estimators.Reparameterization, VariationalConv):
 
 
 @docstrings.public_layer
+class Conv1DLocalReparameterization(
+    estimators.LocalReparameterization, VariationalConv
+):
+    """1D convolution that draws each pre-activation from its Gaussian marginal.
+
+    {conv_local_reparameterization}
+    """
+
+    keras_layer = keras.layers.Conv1D
+
+
+@docstrings.public_layer
 class Conv1DFlipout(estimators.Flipout, VariationalConv):
     """1D convolution that decorrelates one draw of the weights by random signs.
 
@@ -128,16 +140,7 @@ class Conv2DLocalReparameterization(
 ):
     """2D convolution that draws each pre-activation from its Gaussian marginal.
 
-    Mean and variance of each output are exact, and the gradient has little
-    variance. But positions of one example are drawn independently, where one
-    draw of the weights would couple them. So sums and pools over space have
-    another variance than under the posterior, and the bound is that of separate
-    weights at each position. For bounds and predictions that are compared with
-    other layers', use those layers, or `Conv2DFlipout`.
-
-    {conv}
-
-    {kingma}
+    {conv_local_reparameterization}
     """
 
     keras_layer = keras.layers.Conv2D
@@ -158,6 +161,18 @@ class Conv3DReparameterization(estimators.Reparameterization, VariationalConv):
     """3D convolution whose weights are drawn once for each call.
 
     {conv_reparameterization}
+    """
+
+    keras_layer = keras.layers.Conv3D
+
+
+@docstrings.public_layer
+class Conv3DLocalReparameterization(
+    estimators.LocalReparameterization, VariationalConv
+):
+    """3D convolution that draws each pre-activation from its Gaussian marginal.
+
+    {conv_local_reparameterization}
     """
 
     keras_layer = keras.layers.Conv3D

@@ -99,6 +99,34 @@ class VariationalDepthwiseConv(convolutional_layer.ConvolutionalLayer):
 
 
 @docstrings.public_layer
+class DepthwiseConv1DReparameterization(
+    estimators.Reparameterization, VariationalDepthwiseConv
+):
+    """Depthwise 1D convolution whose weights are drawn once for each call.
+
+    {depthwise}
+
+    {conv_reparameterization}
+    """
+
+    keras_layer = keras.layers.DepthwiseConv1D
+
+
+@docstrings.public_layer
+class DepthwiseConv1DLocalReparameterization(
+    estimators.LocalReparameterization, VariationalDepthwiseConv
+):
+    """Depthwise 1D convolution that draws each pre-activation by itself.
+
+    {depthwise}
+
+    {conv_local_reparameterization}
+    """
+
+    keras_layer = keras.layers.DepthwiseConv1D
+
+
+@docstrings.public_layer
 class DepthwiseConv1DFlipout(estimators.Flipout, VariationalDepthwiseConv):
     """Depthwise 1D convolution that decorrelates one draw by random signs.
 
@@ -108,6 +136,34 @@ class DepthwiseConv1DFlipout(estimators.Flipout, VariationalDepthwiseConv):
     """
 
     keras_layer = keras.layers.DepthwiseConv1D
+
+
+@docstrings.public_layer
+class DepthwiseConv2DReparameterization(
+    estimators.Reparameterization, VariationalDepthwiseConv
+):
+    """Depthwise 2D convolution whose weights are drawn once for each call.
+
+    {depthwise}
+
+    {conv_reparameterization}
+    """
+
+    keras_layer = keras.layers.DepthwiseConv2D
+
+
+@docstrings.public_layer
+class DepthwiseConv2DLocalReparameterization(
+    estimators.LocalReparameterization, VariationalDepthwiseConv
+):
+    """Depthwise 2D convolution that draws each pre-activation by itself.
+
+    {depthwise}
+
+    {conv_local_reparameterization}
+    """
+
+    keras_layer = keras.layers.DepthwiseConv2D
 
 
 @docstrings.public_layer

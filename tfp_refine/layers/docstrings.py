@@ -320,6 +320,17 @@ layer = tfp_refine.layers.{layer}(
 {conv}
 
 {blundell}""",
+    "conv_local_reparameterization": """\
+Mean and variance of each output are exact, and the gradient has little
+variance. But positions of one example are drawn independently, where one
+draw of the weights would couple them. So sums and pools over space have
+another variance than under the posterior, and the bound is that of separate
+weights at each position. For bounds and predictions that are compared with
+other layers', use those layers, or `{flipout}`.
+
+{conv}
+
+{kingma}""",
     "conv_flipout": """\
 {flipout_conv}
 
@@ -414,6 +425,7 @@ def _values(layer: type) -> dict[str, str]:
             paddings.append('`"causal"`')
         is_depthwise = twin.__name__.startswith("Depthwise")
         values |= {
+            "flipout": f"{twin.__name__}Flipout",
             "example": "3" if is_depthwise else "16, 3",
             "axes": _AXES[axes],
             "sizes": "Integer" if axes == 1 else f"Integer or {axes} integers",
