@@ -66,7 +66,11 @@ def test_text_becomes_a_tensor_of_strings(value):
             np.zeros(2, "datetime64[s]"),
             "`x` must hold numbers or text.*datetime64",
         ),
-        ("x", object(), "objects of object"),
+        ("x", object(), "`x` must hold numbers, or text.*objects of object"),
+        ("y", object(), "`y` must hold numbers. .*objects of object"),
+        ("y", 1.0, "of type float .a list is a structure of arrays"),
+        ("x", np.array([10**400], object), "`x` must hold.*dtype=object"),
+        ("x", keras.Input(()), "`x` must be an array.*a KerasTensor"),
         (
             "x",
             pd.DataFrame({"a": [1.0, 2.0], "city": ["b", "c"]}),

@@ -97,6 +97,13 @@ def test_arrays_stay_arrays():
     assert only is X
 
 
+def test_inputs_must_be_given():
+    with pytest.raises(ValueError, match="`x` must be given"):
+        list(data.blocks(None, 3))
+    with pytest.raises(ValueError, match="`sample_weight` needs `y`"):
+        sources.source(X, sample_weight=Y)
+
+
 def test_text_in_batches_is_kept():
     text = np.array(["a", "b", "c", "d", "e"])
     dataset = _dataset({"text": text, "number": np.arange(5)}, np.arange(5))
@@ -169,6 +176,7 @@ class WithoutEnd(Batched):
         (lambda: Batched(num_batches=0), "must not be empty: it yields no"),
         (lambda: iter([]), r"a generator \(list_iterator\), must not be empty"),
         (lambda: _dataset(X), "must yield.*inputs alone"),
+        (lambda: iter([None]), "`x` must yield inputs. Received: None"),
         (lambda: iter([(X, Y, Y, Y)]), r"must yield \(x, y\).*4 parts"),
         (
             lambda: iter([(X, Y), (X, Y[:5])]),

@@ -43,7 +43,12 @@ def array(name, value):
     elif hasattr(value, "detach"):  # torch
         found = value.detach().cpu().numpy()
     else:
-        found = np.asarray(value)
+        try:
+            found = np.asarray(value)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"`{name}` must be an array. Received: a {kind} ({error})"
+            ) from error
     if found.dtype.kind in "OT":
         found = _of_objects(name, value, found.astype(object))
     _checked(name, found, value)
@@ -128,7 +133,8 @@ def _of_objects(name, value, found):
         else []
     )
     raise ValueError(
-        f"`{name}` must hold numbers, or text alone. Received: objects of "
+        f"`{name}` must hold numbers{', or text alone' * (name == 'x')}. "
+        "Received: objects of "
         f"{', '.join(sorted(kind.__name__ for kind in kinds))}"
         + (f", in the columns {columns}" if columns else "")
     )
@@ -136,7 +142,8 @@ def _of_objects(name, value, found):
 
 def _checked(name, found, value):
     dtype = np.dtype(getattr(found.dtype, "as_numpy_dtype", found.dtype))
-    text = "OUS" if name == "x" else ""
+    # Tensors of text have the dtype of objects in NumPy.
+    text = ("OUS" if tf.is_tensor(found) else "US") if name == "x" else ""
     is_known = dtype.kind in "biuf" + text or _is_float(dtype)
     shape = tuple(found.shape)
     if not shape or not is_known:
@@ -144,6 +151,7 @@ def _checked(name, found, value):
             f"`{name}` must hold numbers{' or text' if text else ''}, examples "
             f"along the first axis. Received: shape={shape}, dtype={dtype}, "
             f"of type {type(value).__name__}"
+            + ("" if shape else " (a list is a structure of arrays, not one)")
         )
     if shape[0] == 0:
         raise ValueError(f"`{name}` must not be empty. Received: shape={shape}")

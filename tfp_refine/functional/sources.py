@@ -209,6 +209,8 @@ def source(x, y=None, sample_weight=None):
                 )
         batches = x if isinstance(x, Batches) else Batches(x)
         return batches.read() if batches.is_once else batches
+    if x is None:
+        raise ValueError("`x` must be given. Received: x=None")
     if y is None and sample_weight is not None:
         raise ValueError("`sample_weight` needs `y`. Received: y=None")
     parts = (x, y, sample_weight)
@@ -227,6 +229,8 @@ def unpack(element):
             f"predict. Received: {len(element)} parts"
         )
     parts = keras.utils.unpack_x_y_sample_weight(element)
+    if parts[0] is None:
+        raise ValueError("`x` must yield inputs. Received: None")
     return tuple(itertools.takewhile(lambda part: part is not None, parts))
 
 
