@@ -83,7 +83,7 @@ def test_data_are_shown_by_their_shapes():
     shown = repr(tfr.RefinementCallback(x, x[:, :1], num_members=3, seed=1))
     assert shown.startswith(
         "RefinementCallback(x=<float32 [7, 2]>, y=<float32 [7, 1]>, "
-        "num_members=3, "
+        "sample_weight=None, class_weight=None, num_members=3, "
     )
 
 

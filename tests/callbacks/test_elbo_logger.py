@@ -190,3 +190,23 @@ def test_the_mean_over_outputs_is_no_log_likelihood():
     nll = tfr.metrics.MeanLoss(tfr.losses.BernoulliNLL())
     model.compile("sgd", loss, metrics=[nll])
     model.fit(*data, verbose=0, callbacks=[tfr.callbacks.ELBOLogger()])
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_the_loss_of_one_output_is_not_that_of_all(several):
+    inputs = keras.Input((2,))
+    head = tfr.layers.DenseFlipout(1, num_train_examples=4)(inputs)
+    loss, y = tfr.losses.GaussianNLL(), np.ones((4, 1))
+    metric = tfr.metrics.MeanLoss(loss)
+    if several:
+        model = keras.Model(inputs, {"a": head, "b": head})
+        model.compile(
+            "sgd", {"a": loss, "b": loss}, metrics={"a": metric, "b": None}
+        )
+        y = {"a": y, "b": y}
+    else:
+        model = keras.Model(inputs, head)
+        model.compile("sgd", loss, loss_weights=0.5, metrics=[metric])
+    logger = tfr.callbacks.ELBOLogger("a_nll" if several else "nll")
+    with pytest.raises(ValueError, match="one output, of weight 1.*elbo"):
+        model.fit(np.ones((4, 2)), y, verbose=0, callbacks=[logger])

@@ -18,7 +18,8 @@ class ELBOLogger(_validation.Shown, keras.callbacks.Callback):
     `"elbo"`, `-num_train_examples * nll - kl`, whatever `kl_scale` is; with
     validation data `"val_elbo"`, likewise with `val_nll`: what the bound would
     be if the training data were predicted as well. `nll` is that of the epoch's
-    batches, in training, so it lags behind; `val_nll` does not.
+    batches, in training, so it lags behind; `val_nll` does not. The metric does
+    not see weights of examples: `tfr.elbo` computes the bound with them.
 
     Args:
         nll: Name in the logs of the mean negative log likelihood: that of a
@@ -27,7 +28,9 @@ class ELBOLogger(_validation.Shown, keras.callbacks.Callback):
     Raises:
         ValueError: In training, if the logs have no such metric, or the model
             has no variational layers, they do not know the number of training
-            examples, or the metric is the mean of a Keras loss over outputs.
+            examples, the metric is the mean of a Keras loss over outputs, or
+            the model was compiled with `loss_weights`, or losses of several
+            outputs.
 
     Example:
 
@@ -64,8 +67,18 @@ class ELBOLogger(_validation.Shown, keras.callbacks.Callback):
                 logs[f"{prefix}elbo"] = -count * nll - kl
 
     def _check_sum(self) -> None:
-        """Refuses the mean of a Keras loss over outputs."""
+        """Refuses the mean of a Keras loss over outputs, or one of a sum."""
         outputs: Any = getattr(self.model, "outputs", None) or ()
+        loss = getattr(self.model, "loss", None)
+        factors = functional.objective.compiled_loss_weights(self.model)
+        if len(keras.tree.flatten(loss)) > 1 or (
+            loss is not None and (len(outputs) > 1 or factors is not None)
+        ):
+            raise ValueError(
+                "ELBOLogger knows the loss of one output, of weight 1. For the "
+                "bound of several, use `tfp_refine.elbo`. Received: a model "
+                f"compiled with loss={loss!r}, loss_weights={factors!r}"
+            )
         for compiled in self.model.metrics:
             for metric in getattr(compiled, "metrics", ()):
                 if (
