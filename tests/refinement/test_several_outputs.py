@@ -193,3 +193,38 @@ def test_trainings_follow_the_loss_of_fit(method, form, rng):
     np.testing.assert_allclose(posterior.history["loss"], expected, rtol=1e-3)
     probs = posterior.predict_proba(x, 2, seed=1)
     np.testing.assert_allclose(probs["label"].sum(axis=-1), 1.0, rtol=1e-5)
+
+
+def test_members_are_vectorized_with_weights_of_each_output(rng):
+    x, label, size = two_heads.data(rng)
+    y = {"label": label, "size": size}
+    model, *_ = narrow(rng, scale=0.3, loss_weights=FACTORS)
+    weights = {name: rng.uniform(size=len(x)) for name in two_heads.NAMES}
+    mapped, vectorized = (
+        refinement.refine(
+            model, x, y, sample_weight=weights, mapping=mapping, **OPTIONS
+        )
+        for mapping in ("map", "vmap")
+    )
+    np.testing.assert_allclose(mapped.params, vectorized.params, atol=1e-4)
+
+
+def test_options_of_ensembles_go_with_several_outputs(rng):
+    x, label, size = two_heads.data(rng)
+    model = two_heads.make_model("tuple")
+    model.compile("sgd", two_heads.losses_of(), loss_weights=FACTORS)
+    ensemble = ensembles.deep_ensemble(
+        model,
+        x,
+        (label, size),
+        sample_weight=rng.uniform(size=len(x)),
+        num_members=2,
+        steps=3,
+        batch_size=5,
+        bootstrap=True,
+        adversarial_epsilon=0.01,
+        seed=1,
+        verbose=0,
+    )
+    draws = ensemble.predict(x, 4)
+    assert [draw.shape for draw in draws] == [(4, 12, 3), (4, 12, 2)]

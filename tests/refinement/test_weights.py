@@ -79,7 +79,8 @@ def refine(model, *data, **options):
 
 
 @pytest.mark.usefixtures("_double")
-def test_whole_weights_are_repeated_examples(rng):
+@pytest.mark.parametrize("mapping", ["map", "vmap"])
+def test_whole_weights_are_repeated_examples(mapping, rng):
     x, y = classes(rng, 8)
     weight = rng.integers(0, 4, 8)
     repeated = np.repeat(np.arange(8), weight)
@@ -92,8 +93,8 @@ def test_whole_weights_are_repeated_examples(rng):
     )
     # All examples in each step: the same draws, and gradients but for a factor.
     weighted, plain = (
-        refine(model, x, y, sample_weight=weight),
-        refine(model, *again),
+        refine(model, *data, mapping=mapping, **given)
+        for data, given in (((x, y), {"sample_weight": weight}), (again, {}))
     )
     for name, rtol in (("elbo_init", 1e-12), ("elbo_final", 1e-5)):
         np.testing.assert_allclose(
