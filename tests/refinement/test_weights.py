@@ -193,3 +193,55 @@ def test_the_bound_of_a_gaussian_is_weighted_too(rng):
     ]
     np.testing.assert_allclose(bounds[0], bounds[1], rtol=1e-12)
     assert bounds[2] == bounds[3] != bounds[4] != bounds[0]
+
+
+def weighing(rng, *, fit=None, callback=None, **compiled):
+    """Fits a model whose callback may have other weights than `fit`."""
+    x, y = classes(rng)
+    model, *_ = narrow(rng, losses.CategoricalNLL(), scale=0.3)
+    layers.set_num_train_examples(model, 30)
+    model.compile("sgd", losses.CategoricalNLL(), **compiled)
+    # Which has been traced, with weights or without them.
+    model.fit(x, y, **(fit or {}), verbose=0)
+    refine = refinement.RefinementCallback(x, y, **(callback or {}), **OPTIONS)
+    return model, lambda: model.fit(
+        x, y, **(fit or {}), callbacks=[refine], verbose=0
+    )
+
+
+@pytest.mark.parametrize(
+    "given", [{"sample_weight": np.ones(30)}, {"class_weight": CLASS_WEIGHT}]
+)
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_weights_that_only_fit_has_are_an_error(eagerly, given, rng):
+    model, fit = weighing(rng, fit=given, run_eagerly=eagerly)
+    with pytest.raises(ValueError, match="`fit` weighs examples, but"):
+        fit()
+    assert "compute_loss" not in vars(model)
+
+
+def test_weights_that_only_the_callback_has_are_a_warning(rng):
+    model, fit = weighing(rng, callback={"class_weight": CLASS_WEIGHT})
+    with pytest.warns(UserWarning, match="RefinementCallback weighs examples"):
+        fit()
+    assert "compute_loss" not in vars(model)
+
+
+def test_a_model_keeps_its_own_loss_after_a_step_that_failed(rng):
+    x, y = classes(rng)
+    model, fit = weighing(rng)
+    callback = refinement.RefinementCallback(x, y, **OPTIONS)
+    with pytest.raises(ValueError, match="incompatible|expected"):
+        model.fit(x[:, :1], y, callbacks=[callback], verbose=0)
+    fit()
+    assert "compute_loss" not in vars(model)
+    calls = []
+
+    def compute_loss(x, y, y_pred, sample_weight, training=True):
+        calls.append(sample_weight)
+        return model.loss(y, y_pred) + sum(model.losses)
+
+    model.compute_loss = compute_loss
+    fit()
+    assert calls == [None]
+    assert model.compute_loss is compute_loss

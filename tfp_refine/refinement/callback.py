@@ -25,7 +25,8 @@ class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
 
     The arguments are those of `refine`. A callback does not see the data of
     `fit`: give it the same, with the same `sample_weight` or `class_weight`, or
-    it refines another bound than the one that was trained.
+    it refines another bound than the one that was trained. Only whether there
+    are weights is seen, where training calls `model.compute_loss`.
 
     Args:
         x: Training inputs.
@@ -58,7 +59,11 @@ class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
         history: The ensemble's `history`, or `None`.
 
     Raises:
-        ValueError: If an argument is invalid.
+        ValueError: If an argument is invalid; in training, if the data does not
+            fit the model, or `fit` has weights of examples and this has none.
+
+    Warns:
+        UserWarning: In training, if this has weights and `fit` has none.
 
     Example:
 
@@ -134,12 +139,13 @@ class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
         return self._data | vars(self._settings)
 
     def on_train_begin(self, logs: Any = None):
-        functional.data.examples(**self._data)
+        parts, _ = functional.data.examples(**self._data)
         if self._settings.checkpoint_dir is not None:
             resumable.check_folder(self._settings.checkpoint_dir)
         self._checked = False
         if self.model.built:
             self._check()
+        _compare_weights(self.model, len(parts) == 3)
 
     def on_train_batch_end(self, batch: Any, logs: Any = None):
         # `fit` builds some models at their first batch only.
@@ -158,3 +164,41 @@ class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
             refine_deterministic=self._settings.refine_deterministic,
         )
         self._checked = True
+
+
+def _compare_weights(model, has_weights):
+    """Makes the first step of training say whether `fit` has weights too.
+
+    They are arguments of `compute_loss`, which is called while a step is
+    traced. What is put in its place is gone at the first call.
+    """
+    compute_loss = vars(model).get("compute_loss")
+    if hasattr(compute_loss, "of_refinement"):  # of a step that failed
+        del model.compute_loss
+        compute_loss = None
+    original = model.compute_loss
+
+    def compared(
+        x=None, y=None, y_pred=None, sample_weight=None, *args, **kwargs
+    ):
+        if compute_loss is None:
+            del model.compute_loss
+        else:
+            model.compute_loss = compute_loss
+        if sample_weight is not None and not has_weights:
+            raise ValueError(
+                "`fit` weighs examples, but RefinementCallback would not: give "
+                "it the same `sample_weight` or `class_weight`. Received: "
+                "sample_weight=None, class_weight=None"
+            )
+        if sample_weight is None and has_weights:
+            _validation.warn(
+                "RefinementCallback weighs examples, but `fit` does not: it "
+                "trains another bound than the one that is refined. Give it "
+                "the same `sample_weight` or `class_weight`."
+            )
+        return original(x, y, y_pred, sample_weight, *args, **kwargs)
+
+    compared.of_refinement = True
+    model.compute_loss = compared
+    model.make_train_function(force=True)  # one that is traced again
