@@ -7,6 +7,7 @@ import tensorflow_probability as tfp
 import tfp_refine
 from tests.support import trained_models
 from tfp_refine import bijectors
+from tfp_refine import functional
 from tfp_refine import laplace
 from tfp_refine import metrics
 from tfp_refine import posteriors
@@ -54,6 +55,22 @@ def test_refinement_comes_three_times_closer(posterior, grid, flow):
     errors = [bound.std() / np.sqrt(4000) for bound in bounds]
     assert bounds[0].mean() + 0.5 < bounds[1].mean()
     assert bounds[1].mean() < grid.log_evidence + 5 * errors[1]
+
+
+def test_flows_that_end_worse_are_those_that_they_began_as(posterior):
+    with pytest.warns(UserWarning, match="`learning_rate` may help") as found:
+        refined = posterior.refine(
+            learning_rate=1e5, epochs=5, seed=0, verbose=0
+        )
+    assert found[0].filename == __file__
+    start = refinement.Flow().initial_params(
+        posterior.view.size,
+        np.random.default_rng(functional.seeds.key(0, refinement._INIT)),
+    )
+    first = refined.bijector.bijectors[-1]
+    np.testing.assert_allclose(first.parameters["x0"], start["x0"][0], 1e-6)
+    assert abs(refined.elbo().mean() - posterior.elbo().mean()) < 5.0
+    assert len(refined.history["elbo"])
 
 
 @pytest.mark.parametrize(
