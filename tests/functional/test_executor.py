@@ -1,6 +1,8 @@
 """Batches computed here, or by workers that a coordinator pretends to have."""
 
 import gc
+import itertools
+import threading
 import types
 
 import numpy as np
@@ -114,4 +116,24 @@ def test_other_errors_of_fetching_are_not_tried_again(coordinator):
     workers = executor.ClusterExecutor((tf.constant(5),), coordinator)
     coordinator.lost = [tf.errors.ResourceExhaustedError]
     with pytest.raises(tf.errors.ResourceExhaustedError, match="lost"):
+        list(workers.compute(tf.add, (), [(tf.constant(1),)]))
+
+
+def test_workers_that_stay_away_are_named(coordinator, monkeypatch):
+    class Away:
+        def get(self):
+            threading.Event().wait()  # for ever
+
+    monkeypatch.setattr(executor, "_PAUSE", 0.01)
+    workers = executor.ClusterExecutor((tf.constant(5),), coordinator)
+    workers.patience = 0.05
+    workers._watch = types.SimpleNamespace(
+        missing=lambda: next(missing), close=lambda: None
+    )
+    coordinator.schedule = lambda *args, **kwargs: Away()
+    # Away, back for a moment, and away again for good.
+    missing = itertools.chain(
+        [["a:1"]], [[]] * 20, itertools.repeat(["a:1", "b:2"])
+    )
+    with pytest.raises(ConnectionError, match="no answer from a:1, b:2"):
         list(workers.compute(tf.add, (), [(tf.constant(1),)]))

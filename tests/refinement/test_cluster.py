@@ -133,7 +133,7 @@ def test_members_that_were_ahead_when_the_chief_was_killed_are_kept(
     assert_same(Chief(tmp_path, cluster).result(), expected)
 
 
-def test_without_any_worker_the_work_waits_for_one(cluster, expected, tmp_path):
+def test_without_any_worker_the_work_waits_for_all(cluster, expected, tmp_path):
     chief = Chief(tmp_path, cluster)
     chief.wait_for_a_save()
     for index in (0, 1):
@@ -143,3 +143,22 @@ def test_without_any_worker_the_work_waits_for_one(cluster, expected, tmp_path):
     cluster.start("worker", 0)
     cluster.start("worker", 1)
     assert_same(chief.result(), expected)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_workers_that_are_gone_for_good_are_named(
+    cluster, expected, tmp_path, restarted
+):
+    chief = Chief(tmp_path, cluster, where="impatient")
+    chief.wait_for_a_save()
+    for index in (0, 1):
+        cluster.kill("worker", index)
+    if restarted:  # which is of no use, as TensorFlow waits for both
+        cluster.start("worker", 1)
+    _, messages = chief.process.communicate(timeout=PATIENCE)
+    assert chief.process.returncode == 1
+    away = cluster.cluster["worker"][: 1 if restarted else 2]
+    assert f"no answer from {', '.join(away)}. With" in messages
+    for index in (0, 1):
+        cluster.start("worker", index)
+    assert_same(Chief(tmp_path, cluster).result(), expected)

@@ -1,8 +1,8 @@
 """A chief that refines a model; a process of its own.
 
 Run as a script, with the folder of the checkpoint, the file of the ensemble's
-arrays, and `here`, `cluster` or `member_by_member`: by a cluster, each member a
-job of its own, after which the work is saved.
+arrays, and `here`, `cluster`, `impatient` or `member_by_member`: by a cluster,
+each member a job of its own, after which the work is saved.
 """
 
 import pathlib
@@ -12,6 +12,7 @@ import keras
 import numpy as np
 
 import tfp_refine as tfr
+from tfp_refine import functional
 from tfp_refine.refinement import loop
 
 NUM_MEMBERS = 5
@@ -47,6 +48,8 @@ def main():
     coordinator = None
     if where != "here":
         coordinator = tfr.distribute.connect(timeout=300)
+    if where == "impatient":
+        functional.executor.ClusterExecutor.patience = 60.0
     alone = where == "member_by_member"
     if alone:
         loop.Loop.save_every = loop.Loop.save_ratio = 0.0

@@ -1,5 +1,6 @@
 """A coordinator of workers that pretends: there is this process alone."""
 
+import types
 import weakref
 
 import tensorflow as tf
@@ -67,6 +68,10 @@ class Coordinator(tf.distribute.coordinator.ClusterCoordinator):
     def __init__(self):
         self._jobs = []
         self.numbers_of_jobs, self.functions = [], set()
+        spec = tf.train.ClusterSpec({"worker": []})
+        self._strategy = types.SimpleNamespace(
+            _cluster_resolver=types.SimpleNamespace(cluster_spec=lambda: spec)
+        )
         self.error, self.lost = None, []
         self.data = weakref.WeakSet()  # what workers hold
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tfp_refine import _validation
 from tfp_refine.distribute import cluster_spec
+from tfp_refine.distribute import watch
 
 
 def connect(
@@ -112,9 +113,7 @@ def _await(job, index, address, deadline, timeout):
     """Waits until a process answers, not only its machine."""
     import grpc  # as TensorFlow does, which requires it
 
-    channel = grpc.insecure_channel(
-        address, options=[("grpc.enable_http_proxy", 0)]
-    )
+    channel = watch.open_channel(address)
     try:
         left = max(deadline - time.monotonic(), 0.1)
         grpc.channel_ready_future(channel).result(timeout=left)

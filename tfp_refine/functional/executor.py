@@ -1,8 +1,13 @@
 """Executors of members: this process, or the workers of a cluster."""
 
 import functools
+import threading
+import time
+from concurrent import futures
 
 import tensorflow as tf
+
+from tfp_refine.distribute import watch
 
 # Errors of fetching a result from a worker that has died since, or that has
 # become another process.
@@ -12,6 +17,8 @@ _LOST = (
     tf.errors.InvalidArgumentError,
     tf.errors.UnavailableError,
 )
+# Seconds between two looks at the workers that a result needs.
+_PAUSE = 1.0
 
 
 class LocalExecutor:
@@ -39,13 +46,18 @@ class ClusterExecutor:
 
     A worker gets the constants once, and then for each batch its members'
     state. The batch of a worker that dies is given to another: the same program
-    with the same arguments, and so the same result. Without any worker the work
-    waits for one.
+    with the same arguments, and so the same result. If all die, the work waits
+    until all are back, as TensorFlow does, but for `patience` seconds only.
     """
+
+    patience = 600.0
 
     def __init__(self, constants, coordinator):
         self.num_workers = count_workers(coordinator)
         self._coordinator = coordinator
+        # The public `strategy.cluster_resolver` is `None` of such a strategy.
+        cluster = coordinator.strategy._cluster_resolver.cluster_spec()
+        self._watch = watch.Watch(cluster.as_dict()["worker"])
         self._jobs = {}
         # A data set of one element, which stays on the worker that reads it.
         leaves = tuple(tf.nest.flatten(constants))
@@ -80,15 +92,44 @@ class ClusterExecutor:
         """Waits for a result; if it was lost, for that of another try."""
         while True:
             try:
-                return result.get()
+                return self._patiently(result.get)
             except _LOST:
-                self._coordinator.join()  # raises what went wrong first
+                # Raises what went wrong first.
+                self._patiently(self._coordinator.join)
             # Its worker died when it had computed it, before it was fetched.
             result = schedule()
+
+    def _patiently(self, function):
+        """Calls a function, and leaves it if the workers it needs stay away."""
+        done = futures.Future()
+
+        def call():
+            try:
+                done.set_result(function())
+            except BaseException as error:
+                done.set_exception(error)
+
+        # Not of a pool, for whose threads Python waits at its end.
+        threading.Thread(target=call, daemon=True).start()
+        away_since = None
+        while not futures.wait([done], timeout=_PAUSE).done:
+            missing = self._watch.missing()
+            away_since = missing and (away_since or time.monotonic())
+            if missing and time.monotonic() - away_since > self.patience:
+                raise ConnectionError(
+                    "All workers of the cluster were lost, and some are still "
+                    f"away after {self.patience:g} seconds: no answer from "
+                    f"{', '.join(missing)}. With `checkpoint_dir`, the same "
+                    "program continues from its last save, on another cluster "
+                    "too."
+                )
+        self._watch.recovered()
+        return done.result()
 
     def close(self):
         """Releases the constants that the workers hold."""
         self._constants = None
+        self._watch.close()
 
     def _job(self, program):
         # Workers may differ in how many members they get.
