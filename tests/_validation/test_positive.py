@@ -114,3 +114,21 @@ def test_numbers_that_are_not_negative_become_floats(value):
 def test_negative_numbers_are_refused(value):
     with pytest.raises(ValueError, match="`kl_scale` .*not negative. Received"):
         _validation.not_negative("kl_scale", value)
+
+
+@pytest.mark.parametrize("value", [2**53 + 1, 10**30])
+def test_integers_that_libraries_do_not_take_are_refused(value):
+    for check in (
+        _validation.positive_integer,
+        _validation.not_negative_integer,
+    ):
+        with pytest.raises(ValueError, match=r"at most 2\*\*53"):
+            check("steps", value)
+
+
+@pytest.mark.parametrize("value", [1e-18, 1, 1e18])
+def test_scales_have_squares_in_float32(value):
+    assert _validation.scale("scale", value) == value
+    for wrong in (0.99e-18, 1.01e18, -1.0, float("nan"), True):
+        with pytest.raises(ValueError, match="from 1e-18 to 1e\\+18. Received"):
+            _validation.scale("scale", wrong)

@@ -67,3 +67,13 @@ def test_components_without_a_scale_are_points(draws):
         np.abs(loc[:, np.newaxis] - loc), axis=(0, 1)
     )
     np.testing.assert_allclose(gaussian_mixture.crps(0.5, points), expected)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-200, 1e200, 1e307])
+def test_crps_has_the_unit_of_its_arguments(draws, unit):
+    x = tf.constant([0.3, -1.0, 2.0], tf.float64)
+    expected = gaussian_mixture.crps(x, draws)
+    found = gaussian_mixture.crps(
+        unit * x, gaussian.Gaussian(unit * draws.loc, unit * draws.scale)
+    )
+    np.testing.assert_allclose(found / unit, expected, rtol=1e-10)

@@ -56,3 +56,27 @@ def test_predictions_are_refused(metric, draws, message):
 def test_labels_are_refused(metric, y_true, message):
     with pytest.raises(ValueError, match=message):
         metric(y_true, EVEN)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["1", "0"],
+        np.array(["1", "0"]),
+        np.array(["1", 0], object),
+        np.array([b"1", b"0"]),
+        np.array(["2020-01-01", "2020-01-02"], "datetime64[D]"),
+        np.array([1j, 0]),
+    ],
+    ids=str,
+)
+def test_what_is_no_number_is_refused(values):
+    with pytest.raises(ValueError, match="`in_scores` must be an array of num"):
+        metrics.auroc(values, [0.5, 0.7])
+
+
+@pytest.mark.parametrize(
+    "values", [np.array([1, 0.5], object), [True, False], (1, 0)], ids=str
+)
+def test_numbers_of_any_kind_are_taken(values):
+    assert metrics.auroc(values, [0.5, 0.7]) >= 0.0

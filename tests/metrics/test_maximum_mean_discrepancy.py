@@ -215,3 +215,15 @@ def test_empty_sets_are_rejected(reference, samples, name, shape):
     sets = {"reference": reference, "samples": samples, name: np.ones(shape)}
     with pytest.raises(ValueError, match=f"`{name}` must not be empty"):
         metrics.mmd(**sets)
+
+
+@pytest.mark.parametrize(
+    "bandwidth", [True, 10**400, "median", [1.0]], ids=type
+)
+def test_other_bandwidths_are_refused(reference, samples, bandwidth):
+    with pytest.raises(ValueError, match="`bandwidth` must be.*Received: band"):
+        metrics.mmd(reference, samples, bandwidth)
+
+
+def test_an_integer_of_any_size_is_a_bandwidth(reference, samples):
+    assert metrics.mmd(reference, samples, 10**30) == 0.0

@@ -153,3 +153,36 @@ def test_an_unknown_name_is_rejected(make, name):
     message = r"`prior_scale` must be .*'fan_in', 'he'.*Received: prior_scale="
     with pytest.raises(ValueError, match=message):
         make(name)
+
+
+@pytest.mark.parametrize("value", [5e-324, 1e-200, 1e-39, 1e39, 1e200])
+@pytest.mark.parametrize(
+    ("regularizer", "name"),
+    [
+        (regularizers.GaussianKL, "prior_scale"),
+        (regularizers.EmpiricalBayesKL, "initial_prior_scale"),
+        (regularizers.ScaleMixtureKL, "scale_1"),
+        (regularizers.ScaleMixtureKL, "scale_2"),
+        (regularizers.CollapsedMeanKL, "prior_scale"),
+        (regularizers.CollapsedMeanKL, "alpha_reg"),
+        (regularizers.CollapsedVarianceKL, "rate"),
+        (regularizers.CollapsedVarianceKL, "shape"),
+        (regularizers.CollapsedMeanVarianceKL, "rate"),
+    ],
+)
+def test_numbers_whose_squares_float32_cannot_hold_are_refused(
+    regularizer, name, value
+):
+    with pytest.raises(ValueError, match=f"`{name}` must be.*Received: {name}"):
+        regularizer(**{name: value})
+
+
+@pytest.mark.parametrize("value", [1e-18, 1e18])
+def test_the_smallest_and_the_largest_scale_have_a_finite_divergence(value):
+    layer = layers.DenseReparameterization(
+        3,
+        kernel_regularizer=regularizers.GaussianKL(value),
+        num_train_examples=1,
+    )
+    layer(np.ones((1, 2), np.float32))
+    assert np.isfinite(sum(float(loss) for loss in layer.losses))

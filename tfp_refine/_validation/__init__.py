@@ -10,6 +10,7 @@ from tfp_refine._validation.positive import positive
 from tfp_refine._validation.positive import positive_integer
 from tfp_refine._validation.positive import positive_integers
 from tfp_refine._validation.positive import proportion
+from tfp_refine._validation.positive import scale
 from tfp_refine._validation.shown import Shown
 from tfp_refine._validation.shown import shown_call
 from tfp_refine._validation.shown import shown_value
@@ -27,6 +28,7 @@ __all__ = [
     "positive_integer",
     "positive_integers",
     "proportion",
+    "scale",
     "shown_call",
     "shown_value",
     "warn",

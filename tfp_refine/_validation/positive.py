@@ -3,6 +3,11 @@
 import math
 import numbers
 
+# Those whose squares, and ratios to weights near 1, float32 holds.
+_SCALES = 1e-18, 1e18
+# No count, index or size is larger, and all libraries take it.
+_LARGEST = 2**53
+
 
 def finite(name, value):
     """Checks that an argument is a finite number; returns a float."""
@@ -13,6 +18,17 @@ def positive(name, value):
     """Checks that an argument is a positive finite number; returns a float."""
     return _number(
         name, value, "a positive finite number", lambda v: 0 < v < math.inf
+    )
+
+
+def scale(name, value):
+    """Checks that an argument is positive and has a square in float32."""
+    least, most = _SCALES
+    return _number(
+        name,
+        value,
+        f"a positive finite number from {least:g} to {most:g}",
+        lambda v: least <= v <= most,
     )
 
 
@@ -63,15 +79,12 @@ def all_positive_integers(**arguments):
 
 
 def _integer(name, value, least, wanted):
-    if (
-        not isinstance(value, numbers.Integral)
-        or isinstance(value, bool)
-        or value < least
-    ):
-        raise ValueError(
-            f"`{name}` must be {wanted}. Received: {name}={value!r}"
-        )
-    return int(value)
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        if least <= value <= _LARGEST:
+            return int(value)
+        if value > _LARGEST:
+            wanted += ", at most 2**53"
+    raise ValueError(f"`{name}` must be {wanted}. Received: {name}={value!r}")
 
 
 def _number(name, value, wanted, is_allowed):

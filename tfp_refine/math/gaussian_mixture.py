@@ -48,18 +48,21 @@ def crps(x: tf.Tensor, draws: gaussian.Gaussian) -> tf.Tensor:
     loc, scale = draws
     spread = tf.zeros_like(loc[0])
     for one_loc, one_scale in zip(loc, scale, strict=True):
-        both = tf.sqrt(tf.square(scale) + tf.square(one_scale))
+        # Not the root of a sum of squares, which overflow and underflow.
+        larger = tf.maximum(scale, one_scale)
+        ratio = tf.math.divide_no_nan(tf.minimum(scale, one_scale), larger)
+        both = larger * tf.sqrt(1.0 + tf.square(ratio))
         distance = _mean_distance(loc - one_loc, both)
-        spread += tf.reduce_mean(distance, axis=0)
+        spread += tf.reduce_mean(distance, axis=0) / len(loc)
     error = tf.reduce_mean(_mean_distance(x - loc, scale), axis=0)
-    return error - 0.5 * spread / len(loc)
+    return error - 0.5 * spread
 
 
 def _mean_distance(loc, scale):
     """Computes `E |N(loc, scale**2)|`."""
     ratio = tf.math.divide_no_nan(loc, scale)
     density = tf.exp(-0.5 * tf.square(ratio)) / _SQRT_2_PI
-    spread = 2.0 * scale * density
+    spread = scale * (2.0 * density)
     return tf.where(
         scale > 0.0,
         spread + loc * tf.math.erf(ratio / math.sqrt(2.0)),

@@ -14,8 +14,15 @@ SUM_TOLERANCE = 1e-3
 def as_array(name: str, value: npt.ArrayLike) -> tf.Tensor:
     """Converts an argument to a finite, nonempty float64 tensor."""
     try:
-        if np.iscomplexobj(value):  # would lose what is imaginary
-            raise TypeError("complex numbers")
+        array = np.asarray(value)
+        texts = (
+            [v for v in array.flat if isinstance(v, str | bytes)]
+            if (array.dtype.kind == "O")
+            else []
+        )
+        # The imaginary parts would be lost, and texts and dates be read.
+        if array.dtype.kind in "cSUmM" or texts:
+            raise TypeError(f"it holds {array.dtype}")
         tensor = ops.convert_to_tensor(value, dtype="float64")
     except (TypeError, ValueError) as error:
         raise ValueError(

@@ -1,12 +1,11 @@
 """How far two sets of samples are apart."""
 
-import numbers
-
 import numpy as np
 import numpy.typing as npt
 from keras import ops
 from scipy.spatial import distance
 
+from tfp_refine import _validation
 from tfp_refine.metrics import inputs
 
 # Samples of each set that published figures take the bandwidth from.
@@ -51,14 +50,14 @@ def mmd(
     elif isinstance(bandwidth, str) and bandwidth == "paper":
         first = (each[:_PAPER_SAMPLES] for each in (reference, samples))
         bandwidth = np.median(distance.pdist(np.concatenate([*first])))
-    if not isinstance(bandwidth, numbers.Real) or not (
-        0.0 < float(bandwidth) < np.inf
-    ):
+    try:
+        bandwidth = _validation.positive("bandwidth", bandwidth)
+    except ValueError as error:
         raise ValueError(
             "`bandwidth` must be None, 'paper' or a positive number, and more "
             "than half of the pairs of samples that it is taken from must "
             f"differ. Received: bandwidth={bandwidth!r}"
-        )
+        ) from error
 
     def mean_kernel(first: np.ndarray, second: np.ndarray) -> float:
         with np.errstate(over="ignore"):  # a kernel of 0

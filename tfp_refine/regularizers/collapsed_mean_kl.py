@@ -77,7 +77,8 @@ class CollapsedMeanKL(kl_regularizer.KLRegularizer):
         exponential_rate: float | None = None,
         shared: bool = False,
     ) -> None:
-        self.alpha_reg = _validation.proportion("alpha_reg", alpha_reg)
+        alpha_reg = _validation.proportion("alpha_reg", alpha_reg)
+        self.alpha_reg = _validation.scale("alpha_reg", alpha_reg)
         self.prior_scale = prior_scale_lib.check("prior_scale", prior_scale)
         if learn not in _LEARN:
             raise ValueError(
@@ -91,7 +92,7 @@ class CollapsedMeanKL(kl_regularizer.KLRegularizer):
         self.learn = learn
         self.exponential_rate = exponential_rate
         if exponential_rate is not None:
-            self.exponential_rate = _validation.positive(
+            self.exponential_rate = _validation.scale(
                 "exponential_rate", exponential_rate
             )
         self.shared = bool(shared)

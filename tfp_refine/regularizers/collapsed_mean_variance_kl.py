@@ -37,8 +37,8 @@ class CollapsedMeanVarianceKL(kl_regularizer.KLRegularizer):
     def __init__(
         self, shape: float = 0.5, rate: float = 0.01, delta: float = 0.05
     ) -> None:
-        self.shape = _validation.positive("shape", shape)
-        self.rate = _validation.positive("rate", rate)
+        self.shape = _validation.scale("shape", shape)
+        self.rate = _validation.scale("rate", rate)
         self.delta = _validation.proportion("delta", delta)
 
     def prior(

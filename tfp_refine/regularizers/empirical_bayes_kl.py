@@ -152,6 +152,6 @@ def _check_inverse_gamma(value: Any) -> list[float] | None:
             f" Received: inverse_gamma={value!r}"
         ) from error
     return [
-        _validation.positive("inverse_gamma", concentration),
-        _validation.positive("inverse_gamma", scale),
+        _validation.scale("inverse_gamma", concentration),
+        _validation.scale("inverse_gamma", scale),
     ]

@@ -18,7 +18,7 @@ def check(name: str, value: Any) -> float | str:
             f"`{name}` must be a positive number or one of {sorted(_GAINS)}. "
             f"Received: {name}={value!r}"
         )
-    return _validation.positive(name, value)
+    return _validation.scale(name, value)
 
 
 def resolve(value: float | str, fan_in: int) -> float:

@@ -48,8 +48,8 @@ class ScaleMixtureKL(kl_regularizer.KLRegularizer):
         self.mixture_weight = _validation.proportion(
             "mixture_weight", mixture_weight, one=False
         )
-        self.scale_1 = _validation.positive("scale_1", scale_1)
-        self.scale_2 = _validation.positive("scale_2", scale_2)
+        self.scale_1 = _validation.scale("scale_1", scale_1)
+        self.scale_2 = _validation.scale("scale_2", scale_2)
 
     def elementwise(
         self,
