@@ -2,17 +2,20 @@
 
 Steps of `fit` of LeNet-5 (batch 128, 28x28x1) and of ResNet-20 (batch 128,
 32x32x3) with Keras' Adam, ours and IVON, in turn: their ratios are of one
-run. Then the variables of each optimizer, in copies of the weights.
+run. And the variables of each optimizer, in copies of the weights.
 
-  python benchmarks/ivon.py [--batch-size=128]
+  python benchmarks/ivon.py [--batch-size=128] [--cpu] [--network=LeNet-5]
+
+`--cpu` counts the CPU seconds of all threads, where others use the machine.
 """
 
 import argparse
+import time
 
 import keras
 import numpy as np
 import tensorflow as tf
-from _timing import side_by_side
+from _timing import in_turn
 
 import tfp_refine as tfr
 
@@ -80,26 +83,29 @@ def _copies(model):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser()
     parser.add_argument("--batch-size", type=int, default=128)
-    batch_size = parser.parse_args().batch_size
-    for name, make in _NETWORKS.items():
-        models = {key: make() for key in _OPTIMIZERS}
-        times = side_by_side(
+    parser.add_argument("--cpu", action="store_true")
+    parser.add_argument("--network", choices=list(_NETWORKS))
+    options = parser.parse_args()
+    clock = time.process_time if options.cpu else time.perf_counter
+    for name in [options.network] if options.network else _NETWORKS:
+        models = {key: _NETWORKS[name]() for key in _OPTIMIZERS}
+        steps = _STEPS[name]
+        times = in_turn(
             {
-                key: _training(
-                    models[key], optimizer(), batch_size, _STEPS[name]
-                )
-                for key, optimizer in _OPTIMIZERS.items()
-            }
+                key: _training(models[key], make(), options.batch_size, steps)
+                for key, make in _OPTIMIZERS.items()
+            },
+            clock=clock,
         )
         print(f"{name}, {models['IVON'].count_params():,} weights:")
         first = next(iter(times.values()))
-        for key, time in times.items():
+        for key, seconds in times.items():
             print(
-                f"  {key:12s} {time / _STEPS[name] * 1e3:8.1f} ms a step, "
-                f"{time / first:.2f} of "
-                f"Keras' Adam, {_copies(models[key]):.2f} copies of the weights"
+                f"  {key:12s} {np.median(seconds) / steps * 1e3:8.1f} ms a "
+                f"step, {np.median(seconds / first):.2f} of Keras' Adam, "
+                f"{_copies(models[key]):.2f} copies of the weights"
             )
 
 

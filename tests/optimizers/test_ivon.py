@@ -493,6 +493,25 @@ def test_models_that_it_cannot_train_are_refused():
         ivon().build([])
 
 
+@pytest.mark.parametrize(
+    ("loss", "units", "message"),
+    [
+        ("hinge", 1, "loss=.*hinge"),
+        (keras.losses.CosineSimilarity(), 2, "loss=.*cosine_sim"),
+        (keras.losses.MeanSquaredError("sum"), 1, "reduction='sum'"),
+        ("mse", 2, "mean over the 2 outputs.*GaussianNLL"),
+    ],
+)
+def test_losses_that_are_no_mean_log_likelihoods_are_refused(
+    loss, units, message
+):
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(units)])
+    model.compile(ivon(), loss)
+    x, y = data()
+    with pytest.raises(ValueError, match=message):
+        model.fit(x, np.repeat(y, units, axis=1), verbose=0)
+
+
 def test_gradients_that_are_not_at_draws_are_an_error():
     model = network("sgd")  # which is compiled with another optimizer
     optimizer = ivon()

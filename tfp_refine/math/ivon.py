@@ -8,7 +8,6 @@ Reference:
     - [Shen et al., 2024](https://arxiv.org/abs/2402.17641)
 """
 
-from typing import Any
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -35,9 +34,9 @@ class Settings(NamedTuple):
     clip_radius: float | None
 
 
-def scale(precision: Any, num_train_examples: int) -> Any:
+def scale(precision: tf.Tensor, num_train_examples: int) -> tf.Tensor:
     """Computes standard deviations of the posterior, `[...]`."""
-    return (num_train_examples * precision) ** -0.5
+    return tf.math.rsqrt(num_train_examples * precision)
 
 
 def step(

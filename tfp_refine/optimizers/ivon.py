@@ -9,12 +9,29 @@ import tensorflow as tf
 from keras import ops
 
 from tfp_refine import _validation
+from tfp_refine.functional import objective
 from tfp_refine.functional import seeds
 from tfp_refine.math import ivon
 from tfp_refine.math import philox
 from tfp_refine.optimizers import weight_draws
 
 _DTYPES = ("float32", "float64")
+_MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
+# Losses of Keras that are no negative log likelihoods.
+_NO_LIKELIHOODS = {
+    keras.losses.CategoricalHinge,
+    keras.losses.CosineSimilarity,
+    keras.losses.Dice,
+    keras.losses.Hinge,
+    keras.losses.SquaredHinge,
+    keras.losses.Tversky,
+    keras.losses.categorical_hinge,
+    keras.losses.cosine_similarity,
+    keras.losses.dice,
+    keras.losses.hinge,
+    keras.losses.squared_hinge,
+    keras.losses.tversky,
+}
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
@@ -69,7 +86,8 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
 
     Raises:
         ValueError: If an argument is invalid; at the first step, if the model
-            has regularizers or weights in half precision.
+            has regularizers or weights in half precision, or a loss of Keras
+            that is no mean negative log likelihood.
 
     Example:
 
@@ -129,6 +147,7 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
         self._deviations: dict[tuple[int, int], tf.Tensor] = {}
         self._drawn: set[int] = set()
         self._is_new = True
+        self._checked: Any = None
 
     @property
     def decay(self) -> float:
@@ -165,7 +184,28 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
     def scale_of(self, variable: keras.Variable) -> np.ndarray:
         """Computes the posterior standard deviations of a variable."""
         precision = self._precisions[self._indices[id(variable)]]
-        return ivon.scale(np.asarray(precision), self.num_train_examples)
+        return ivon.scale(
+            tf.convert_to_tensor(precision), self.num_train_examples
+        ).numpy()
+
+    def check_loss(self, model: keras.Model) -> None:
+        """Raises a `ValueError` unless the loss is a mean log likelihood.
+
+        Of a model that is compiled without a loss, nothing is known.
+        """
+        if model.loss is None or model.loss is self._checked:
+            return
+        for loss in keras.tree.flatten(model.loss):
+            loss = keras.losses.get(loss)
+            reduction = getattr(loss, "reduction", _MEANS[0])
+            if reduction not in _MEANS or {loss, type(loss)} & _NO_LIKELIHOODS:
+                raise ValueError(
+                    "IVON needs a loss that is a mean negative log likelihood. "
+                    f"Received: loss={loss!r} with reduction={reduction!r}"
+                )
+            if len(getattr(model, "outputs", ())) == 1:
+                objective.check_sum(loss, model.outputs[0])
+        self._checked = model.loss
 
     def draw(self, variable: keras.Variable) -> tf.Tensor:
         """Draws the weights of a variable, the same ones until the next step.

@@ -29,9 +29,10 @@ class DrawnVariable:
 
     @property
     def value(self) -> Any:
-        optimizer = _optimizer_at_work()
+        model, optimizer = _at_work()
         if optimizer is None or not optimizer.has_posterior_of(self):
             return super().value  # type: ignore[misc]
+        optimizer.check_loss(model)
         return self._maybe_autocast(optimizer.draw(self))  # type: ignore[attr-defined]
 
 
@@ -53,13 +54,14 @@ def _drawn_class(kind: type) -> type:
     return type(kind.__name__, (DrawnVariable, kind), {})
 
 
-def _optimizer_at_work() -> Any:
-    """Finds the optimizer of the model that is being trained, if it draws."""
+def _at_work() -> tuple[Any, Any]:
+    """Finds the model that is being trained, and its optimizer if it draws."""
     if not record.could_possibly_record() or backend.in_stateless_scope():
-        return None
+        return None, None
     call = backend.common.global_state.get_global_attribute("current_call_ctx")
-    optimizer = getattr(getattr(call, "entry_layer", None), "optimizer", None)
+    model = getattr(call, "entry_layer", None)
+    optimizer = getattr(model, "optimizer", None)
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     if not hasattr(optimizer, "has_posterior_of") or scopes.uses_means():
-        return None
-    return optimizer
+        return None, None
+    return model, optimizer
