@@ -14,6 +14,7 @@ import tensorflow as tf
 
 import tfp_refine as tfr
 from tests.support import attention
+from tests.support import conv_layers
 
 LAYERS = tfr.layers
 OPTIONS = {"num_train_examples": 10}
@@ -147,6 +148,10 @@ LAYER_CASES = {
     "LSTMReparameterization": series(
         LAYERS.LSTMReparameterization, return_sequences=True
     ),
+    **{
+        kind.__name__: space(kind, conv_layers.rank(kind), padding="same")
+        for kind in conv_layers.SEPARABLE
+    },
     "MCDropout": layer(lambda: LAYERS.MCDropout(0.5), 4),
     "MultiHeadAttentionFlipout": tokens(
         LAYERS.MultiHeadAttentionFlipout,

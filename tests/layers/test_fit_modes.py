@@ -58,6 +58,15 @@ CASES = {
         )
         for kind, sizes in attention.SIZES.items()
     },
+    **{
+        kind.__name__: (
+            lambda kind=kind: kind(
+                2, 2, depthwise_posterior=_STEEP, **_OPTIONS
+            ),
+            ((4,) * conv_layers.rank(kind) + (2,)),
+        )
+        for kind in conv_layers.SEPARABLE
+    },
     "DenseMNF": (lambda: layers.DenseMNF(2, **_OPTIONS), (3,)),
     "Conv2DMNF": (lambda: layers.Conv2DMNF(2, 2, **_OPTIONS), (4, 4, 2)),
     "EmbeddingReparameterization": (

@@ -23,7 +23,7 @@ _TWINS = [
     layer
     for layer in _PUBLIC
     if issubclass(layer, (layers.VariationalLayer, layers.SampledLayer))
-    or "Attention" in layer.__name__
+    or layer.__name__.startswith(("MultiHead", "GroupQuery", "Separable"))
 ]
 _FAMILIES = (
     layers.FixedVariancePosterior,

@@ -30,6 +30,15 @@ DEPTHWISE = (
     layers.DepthwiseConv2DLocalReparameterization,
     layers.DepthwiseConv2DFlipout,
 )
+SEPARABLE = (
+    layers.SeparableConv1DReparameterization,
+    layers.SeparableConv1DLocalReparameterization,
+    layers.SeparableConv1DFlipout,
+    layers.SeparableConv2DReparameterization,
+    layers.SeparableConv2DLocalReparameterization,
+    layers.SeparableConv2DFlipout,
+)
+# Of one linear map: without the separable ones.
 ALL = (*CONVOLUTIONS, *TRANSPOSED, *DEPTHWISE)
 
 every_layer = pytest.mark.parametrize("make_layer", ALL)

@@ -60,6 +60,20 @@ from tfp_refine.layers.recurrent_layers import RecurrentLayer
 from tfp_refine.layers.sampled_layer import SampledLayer
 from tfp_refine.layers.scopes import mean_weights
 from tfp_refine.layers.scopes import observe_inputs
+from tfp_refine.layers.separable_convolutions import SeparableConv1DFlipout
+from tfp_refine.layers.separable_convolutions import (
+    SeparableConv1DLocalReparameterization,
+)
+from tfp_refine.layers.separable_convolutions import (
+    SeparableConv1DReparameterization,
+)
+from tfp_refine.layers.separable_convolutions import SeparableConv2DFlipout
+from tfp_refine.layers.separable_convolutions import (
+    SeparableConv2DLocalReparameterization,
+)
+from tfp_refine.layers.separable_convolutions import (
+    SeparableConv2DReparameterization,
+)
 from tfp_refine.layers.transposed_convolutions import Conv1DTransposeFlipout
 from tfp_refine.layers.transposed_convolutions import Conv2DTransposeFlipout
 from tfp_refine.layers.transposed_convolutions import Conv3DTransposeFlipout
@@ -112,6 +126,12 @@ __all__ = [
     "PosteriorFamily",
     "RecurrentLayer",
     "SampledLayer",
+    "SeparableConv1DFlipout",
+    "SeparableConv1DLocalReparameterization",
+    "SeparableConv1DReparameterization",
+    "SeparableConv2DFlipout",
+    "SeparableConv2DLocalReparameterization",
+    "SeparableConv2DReparameterization",
     "VariationalLayer",
     "VariationalWeight",
     "mean_weights",

@@ -3,7 +3,6 @@
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from tfp_refine import _validation
@@ -12,6 +11,7 @@ from tfp_refine.layers import docstrings
 from tfp_refine.layers import einsum_dense
 from tfp_refine.layers import kl_weight
 from tfp_refine.layers import posterior_arguments
+from tfp_refine.layers import random_layer
 from tfp_refine.layers import scopes
 
 # Names that Keras gives the projections.
@@ -64,12 +64,6 @@ class VariationalAttention(posterior_arguments.PosteriorArguments):
         self, layer: keras.layers.EinsumDense
     ) -> einsum_dense.VariationalEinsumDense:
         """Makes a projection of the one that Keras made."""
-        seed = self.seed
-        if seed is not None:
-            stream = np.random.SeedSequence(
-                seed % 2**32, spawn_key=(_NAMES.index(layer.name),)
-            )
-            seed = int(stream.generate_state(1)[0])
         made = self.projection(
             layer.equation,
             layer.partial_output_shape,
@@ -85,7 +79,7 @@ class VariationalAttention(posterior_arguments.PosteriorArguments):
             kernel_posterior=self.kernel_posterior,
             bias_posterior=self.bias_posterior,
             sample=self.sample,
-            seed=seed,
+            seed=random_layer.seed_of_part(self.seed, _NAMES.index(layer.name)),
             name=layer.name,
             dtype=layer.dtype_policy,
         )

@@ -191,6 +191,9 @@ whole batch.""",
     "depthwise": """\
 Keras names the kernel's arguments `depthwise_*` in this layer; its
 posterior is `kernel_posterior`, as in all others.""",
+    "separable": """\
+A depthwise convolution and a 1x1 one, each with noise of its own; the two
+kernels and the bias have posteriors.""",
     "recurrent": """\
 All steps of all examples of a call share the draw: the weights are those of
 one network, which is unrolled over time. The layer can be wrapped by
@@ -453,7 +456,11 @@ def _description(name: str) -> str:
         return _ARGUMENTS[name]
     part, _, kind = name.rpartition("_")
     # Keras names these two differently from the weights.
-    noun = {"recurrent": "recurrent kernel", "depthwise": "kernel"}
+    noun = {
+        "recurrent": "recurrent kernel",
+        "depthwise": "depthwise kernel",
+        "pointwise": "pointwise kernel",
+    }
     return _ARGUMENTS[f"{{part}}_{kind}"].replace(
         "{part}", noun.get(part, part)
     )

@@ -29,6 +29,15 @@ class SeedGenerator(keras.random.SeedGenerator):
         return philox.fold_in(seed, replica.replica_id_in_sync_group)
 
 
+def seed_of_part(seed: int | None, index: int) -> int | None:
+    """Derives the seed of a layer inside a layer, with draws of its own."""
+    if seed is None:
+        return None
+    # Of negative seeds too, which Keras takes.
+    sequence = np.random.SeedSequence(seed % 2**32, spawn_key=(index,))
+    return int(sequence.generate_state(1)[0])
+
+
 class RandomLayer(shown_layer.ShownLayer):
     """Base of layers that draw; files keep the state of their generators.
 
