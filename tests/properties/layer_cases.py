@@ -19,6 +19,11 @@ DENSE = (
     layers.DenseLocalReparameterization,
     layers.DenseFlipout,
 )
+EINSUM = (
+    layers.EinsumDenseReparameterization,
+    layers.EinsumDenseLocalReparameterization,
+    layers.EinsumDenseFlipout,
+)
 CONVOLUTIONS = conv_layers.CONVOLUTIONS
 WITH_FLOWS = (layers.DenseMNF, layers.Conv2DMNF)
 SAMPLED = (
@@ -28,6 +33,7 @@ SAMPLED = (
 )
 LINEAR = (
     *DENSE,
+    *EINSUM,
     *CONVOLUTIONS,
     *conv_layers.TRANSPOSED,
     *conv_layers.DEPTHWISE,
@@ -203,6 +209,42 @@ def dense(draw, kind):
     return Case(kind, arguments, tuple(shape), draw(st.integers(1, 3)))
 
 
+@st.composite
+def einsum(draw, kind):
+    """Draws cases of a class of einsum layers."""
+    arguments = draw(_of_linear(kind))
+    del arguments["use_bias"]
+    letters = iter(draw(st.permutations("bcdefg")))
+    # Of positions, of groups of units, summed over with weights and without,
+    # and of units.
+    positions, groups, contracted, dropped, units = (
+        [next(letters) for _ in range(draw(st.integers(least, most)))]
+        for least, most in ((0, 1), (0, 1), (1, 2), (0, 1), (0, 1))
+    )
+
+    def shuffled(*parts):
+        return "".join(draw(st.permutations(sum(parts, []))))
+
+    inputs = shuffled(positions, groups, contracted, dropped)
+    outputs = shuffled(positions, groups, units)
+    kernel = shuffled(groups, contracted, units)
+    # All sizes differ: Keras adds a bias along the last axis that fits.
+    sizes = dict(zip("bcdefg", draw(st.permutations(range(2, 8))), strict=True))
+    first = draw(st.sampled_from(["a", "..."]))
+    subsets = st.sets(st.sampled_from(outputs), min_size=1) if outputs else None
+    arguments |= {
+        "equation": f"{first}{inputs},{kernel}->{first}{outputs}",
+        "output_shape": tuple(sizes[letter] for letter in outputs),
+        "bias_axes": "".join(draw(subsets))
+        if subsets is not None and draw(st.booleans())
+        else None,
+    }
+    if first == "..." and not outputs:  # which Keras does not take
+        arguments["equation"] = f"a{inputs},{kernel}->a"
+    shape = tuple(sizes[letter] for letter in inputs)
+    return Case(kind, arguments, shape, draw(st.integers(1, 3)))
+
+
 def _one_or_each(draw, values):
     """Draws whether sizes that are all the same are given as one number."""
     if len(set(values)) == 1 and draw(st.booleans()):
@@ -316,6 +358,8 @@ def of(kind):
         return recurrent(kind)
     if kind in DENSE or kind is layers.DenseMNF:
         return dense(kind)
+    if kind in EINSUM:
+        return einsum(kind)
     return convolution(kind)
 
 
