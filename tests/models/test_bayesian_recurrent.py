@@ -119,9 +119,7 @@ def test_both_directions_get_posteriors(merge_mode, tmp_path):
 @pytest.mark.parametrize("chosen", ["first", "second"])
 def test_both_directions_are_chosen_together(chosen):
     model, x = bidirectional()
-    converted = conversion.convert(
-        model, layers=lambda layer: layer.name == chosen
-    )
+    converted = conversion.convert(model, layers=chosen)
     conversion.assert_equal_at_means(converted, model, x)
     for layer in converted.layers[1:]:
         for one in (layer.forward_layer, layer.backward_layer):

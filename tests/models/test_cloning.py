@@ -152,11 +152,6 @@ class Failing(Scale):
         return {"length": self.length}
 
 
-class Shaped(Scale):
-    def compute_output_shape(self, input_shape):
-        return input_shape
-
-
 class Another(Scale):
     @classmethod
     def from_config(cls, config):
@@ -213,15 +208,11 @@ def test_copies_have_the_names_and_weights_of_the_layers(conversion, rng):
         (Failing(3, name="mine"), "AttributeError: .*'length'"),
         (Another(3, name="mine"), "ValueError: cannot make .'dtype', 'name'"),
         (
-            L.TimeDistributed(Shaped(3), name="mine"),
-            "TypeError: Could not locate class",
-        ),
-        (
             L.TimeDistributed(L.Lambda(lambda x: 2.0 * x), name="mine"),
             "ValueError: .*Lambda",
         ),
     ],
-    ids=["configuration", "making", "unregistered", "lambda"],
+    ids=["configuration", "making", "lambda"],
 )
 @pytest.mark.parametrize("conversion", ["bayesian", "deterministic", "dropout"])
 @pytest.mark.filterwarnings("ignore:These layers:UserWarning")
@@ -285,27 +276,47 @@ class Plain(keras.Model):
     train_step = OfTwoUnits.train_step
 
 
+class OfFunction(OfTwoUnits):
+    """Does not say how it was made."""
+
+    def __init__(self, function, **options):
+        super().__init__(**options)
+        self.function = function
+
+
+class CalledFunction(OfFunction):
+    def call(self, inputs):
+        return self.function(super().call(inputs))
+
+
 def inside_another(model):
     inputs = keras.Input((3,))
     return keras.Model(inputs, L.Dense(2)(model(inputs)))
 
 
-@pytest.mark.parametrize(
-    ("conversion", "around"),
-    [
-        ("bayesian", lambda model: model),
-        ("bayesian", inside_another),
-        ("deterministic", lambda model: model),
-        ("deterministic", inside_another),
-        ("dropout", lambda model: model),  # which copies inner models whole
-    ],
-)
-def test_a_subclass_that_comes_back_as_functional_is_told(conversion, around):
-    model = around(OfTwoUnits(name="mine"))
-    with pytest.warns(UserWarning, match="`train_step`: 'mine', a OfTwoUnits"):
-        CONVERSIONS[conversion](model)
-    with pytest.raises(ValueError, match="'mine', a Tripled.* its own"):
-        CONVERSIONS[conversion](around(Tripled(name="mine")))
+@pytest.mark.parametrize("around", [lambda model: model, inside_another])
+@pytest.mark.parametrize("kind", [OfTwoUnits, Tripled])
+def test_a_functional_subclass_keeps_its_class_and_its_call(kind, around, rng):
+    model, x = around(kind(name="mine")), rng.normal(size=(4, 3))
+    bayesian = tfr.models.to_bayesian(model, **NUM)
+    for converted in (bayesian, tfr.models.to_deterministic(bayesian)):
+        found = [isinstance(v, kind) for v in converted._flatten_layers()]
+        assert sum(found) == 1
+        with tfr.layers.mean_weights():
+            np.testing.assert_array_equal(converted(x), model(x))
+
+
+@pytest.mark.parametrize("conversion", ["bayesian", "deterministic", "dropout"])
+def test_a_subclass_that_comes_back_as_functional_is_told(conversion, rng):
+    around = {"dropout": lambda model: model}.get(conversion, inside_another)
+    model, x = around(OfFunction(abs, name="mine")), rng.normal(size=(4, 3))
+    message = "'mine', a OfFunction, is a plain Functional .*`train_step`"
+    with pytest.warns(UserWarning, match=message):
+        converted = CONVERSIONS[conversion](model)
+    with tfr.layers.mean_weights():
+        np.testing.assert_array_equal(converted(x), model(x))
+    with pytest.raises(ValueError, match="'mine', a CalledFun.* its own"):
+        CONVERSIONS[conversion](around(CalledFunction(abs, name="mine")))
 
 
 def test_a_subclass_with_the_usual_constructor_is_kept():

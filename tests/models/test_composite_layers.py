@@ -61,6 +61,11 @@ class OfTwo(Composite):
         super().__init__(L.Dense(5), L.Dense(5), **options)
 
 
+class NormalizedDense(Composite):
+    def __init__(self, **options):
+        super().__init__(L.Normalization(), L.Dense(5), **options)
+
+
 class Sharing(L.Layer):
     """Hands on the layer inside, not how it was made."""
 
@@ -144,32 +149,29 @@ def test_what_was_adapted_inside_a_layer_is_kept(conversion, wrap, rng):
     assert_equal_at_means(CONVERSIONS[conversion](model), model, x)
 
 
-@pytest.mark.filterwarnings("ignore:Layer 'mine'.* kept itself:UserWarning")
 def test_layers_inside_are_named_with_their_path():
     inputs = keras.Input((4, 5))
-    hidden = L.TimeDistributed(chain(L.Dense(5, name="dense")), name="each")(
-        inputs
-    )
-    hidden = L.SpectralNormalization(L.Dense(5, name="dense"), name="norm")(
-        hidden
-    )
-    hidden = Composite(
-        Composite(L.Dense(5, name="dense"), name="deep"), name="mine"
-    )(hidden)
+    hidden = L.TimeDistributed(
+        chain(Scaled(5, 2.0, name="own"), L.Dense(5, name="dense")), name="each"
+    )(inputs)
     hidden = L.SeparableConv1D(5, 2, name="separable")(hidden)
     inner = keras.Sequential(
         [keras.Input((3, 5)), OfTwo(name="two")], name="inner"
     )
-    model = keras.Model(inputs, L.Dense(2)(inner(hidden)))
+    hidden = Composite(
+        Composite(L.Dense(5, name="dense"), name="deep"), name="mine"
+    )(inner(hidden))
+    model = keras.Model(inputs, L.Dense(2)(hidden))
     model.get_layer("each").layer.name = "chain"
-    with pytest.warns(UserWarning, match="stay without posteriors") as found:
+    with pytest.warns(UserWarning, match="kept itself") as found:
         tfr.models.to_bayesian(model, **NUM)
-    message = str(found[-1].message)
-    names = message.removesuffix(".").split(": ")[1].split(", ")
-    assert names[:4] == [
-        "each/chain/dense", "norm/dense", "mine/deep/dense", "separable"
-    ]  # fmt: skip
-    assert [name.rpartition("/")[0] for name in names[4:]] == ["inner/two"] * 2
+    messages = [str(warning.message) for warning in found]
+    assert "'each', a TimeDistributed, is kept" in messages[0]
+    assert "not reached: each/chain/dense." in messages[0]
+    assert "'mine', a Composite, is kept" in messages[1]
+    assert "not reached: mine/deep/dense." in messages[1]
+    names = messages[2].removesuffix(".").split(": ")[1].split(", ")
+    assert names == ["each/chain/own"]
 
 
 @pytest.mark.parametrize("dimension", [3, None])
@@ -200,11 +202,16 @@ def test_a_layer_for_each_step_is_converted_and_back(dimension, rng):
 
 
 @every_conversion
-def test_preprocessing_beside_weights_is_told(conversion, rng):
-    inside = Composite(adapted(L.Normalization(), np.ones((2, 5))), L.Dense(5))
+def test_preprocessing_beside_weights_is_kept(conversion, rng):
+    inside = NormalizedDense()
+    inside.parts[0].adapt(rng.normal(3.0, 2.0, size=(40, 5)))
     model = chain(inside, L.Dense(3), L.Dense(2))
-    with pytest.warns(UserWarning, match="it has preprocessing inside"):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*is kept itself")
         converted = CONVERSIONS[conversion](model)
+    copied = converted.get_layer(inside.name)
+    assert copied.parts[0] is inside.parts[0]
+    assert copied.parts[1] is not inside.parts[1]
     assert_equal_at_means(converted, model, rng.normal(size=(3, 5)))
 
 
@@ -245,9 +252,8 @@ def test_parts_that_are_frozen_stay_so(conversion, rng):
     ):
         assert len(layer.trainable_weights) == count
         copied = converted.get_layer(layer.name)
-        if hasattr(copied, "twin_weights"):
-            count *= 2  # means and scales
-        assert len(copied.trainable_weights) == count
+        scales = sum("scale" in v.name for v in copied.trainable_weights)
+        assert len(copied.trainable_weights) == count + scales
     x = rng.normal(size=(3, 4, 5)).astype("float32")
     assert_equal_at_means(converted, model, x)
 
@@ -288,12 +294,10 @@ def test_a_prior_is_not_left_out_unnoticed():
         tfr.models.to_mc_dropout(model, **NUM)
 
 
-def mine():
-    class Mine(L.LSTM):
-        pass
-
-    with keras.saving.custom_object_scope({"Mine": Mine}):
-        return L.Bidirectional(Mine(3), name="mine")
+def grown():
+    layer = L.SimpleRNN(4, name="mine")
+    layer.more = layer.add_weight((1,), name="more")
+    return layer
 
 
 def quantized():
@@ -303,7 +307,7 @@ def quantized():
     return layer
 
 
-@pytest.mark.parametrize("make", [mine, quantized])
+@pytest.mark.parametrize("make", [grown, quantized])
 def test_what_cannot_take_the_weights_is_kept_and_named(make, rng):
     model = chain(make(), L.Flatten(), L.Dense(2), shape=(4, 5))
     with pytest.warns(UserWarning, match="'mine', .* is kept itself"):
@@ -315,12 +319,11 @@ def test_what_cannot_take_the_weights_is_kept_and_named(make, rng):
 
 @pytest.mark.filterwarnings("ignore:.build... was called on:UserWarning")
 def test_layers_behind_one_of_unknown_shape_have_their_weights(rng):
-    model = chain(OfUnknownShape(), L.Dense(5), Late(name="mine"), L.Dense(2))
+    model = chain(OfUnknownShape(), L.Dense(5), Late(), L.Dense(2))
     x = rng.normal(size=(2, 5)).astype("float32")
     model(x)
-    with pytest.warns(UserWarning, match="'mine', a Late, is kept itself"):
-        bayesian = tfr.models.to_bayesian(model, initializer=None, **NUM)
-    assert all(layer.built for layer in bayesian.layers)
+    bayesian = tfr.models.to_bayesian(model, initializer=None, **NUM)
+    assert all(layer.built for layer in bayesian._flatten_layers())
     assert_equal_at_means(bayesian, model, x)
     with pytest.raises(ValueError, match="tell the shapes of their outputs"):
         tfr.models.to_mc_dropout(model, **NUM)

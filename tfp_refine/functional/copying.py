@@ -16,9 +16,8 @@ def copy(model, input_specs=None):
     Its weights may have other values. A subclassed model that is built by a
     call needs `input_specs`, `tf.TensorSpec`s (nested as its inputs).
     """
-    classes = {type(v).__name__: type(v) for v in model._flatten_layers()}
     try:
-        with keras.saving.CustomObjectScope(classes):
+        with scope(model):
             clone = type(model).from_config(model.get_config())
     except (NotImplementedError, TypeError, ValueError) as error:
         raise ValueError(
@@ -29,7 +28,7 @@ def copy(model, input_specs=None):
     if not clone.built or len(clone.weights) != len(model.weights):
         clone(_zeros(input_specs or find_input_specs(model)))
     if _is_more_than_its_config(model):
-        clone = _copy_through_file(model, classes)
+        clone = _copy_through_file(model)
     if model.compiled:
         optimizer = type(model.optimizer).from_config(
             model.optimizer.get_config()
@@ -37,6 +36,18 @@ def copy(model, input_specs=None):
         optimizer.build(clone.trainable_variables)
         clone.compile(optimizer=optimizer, loss=model.loss)
     return clone
+
+
+def scope(model):
+    """Returns a scope in which Keras finds the classes of a model's layers."""
+    return keras.saving.CustomObjectScope(
+        {
+            kind.__name__: kind
+            for layer in model._flatten_layers()
+            for kind in reversed(type(layer).__mro__)
+            if kind.__module__.partition(".")[0] not in ("builtins", "keras")
+        }
+    )
 
 
 def find_input_specs(model):
@@ -109,11 +120,11 @@ def _is_more_than_its_config(model):
     ) or any(hasattr(layer, "adapt") for layer in model._flatten_layers())
 
 
-def _copy_through_file(model, custom_objects):
-    with tempfile.TemporaryDirectory() as directory:
+def _copy_through_file(model):
+    with tempfile.TemporaryDirectory() as directory, scope(model):
         path = pathlib.Path(directory) / _MODEL
         model.save(path)
-        return keras.models.load_model(path, custom_objects, compile=False)
+        return keras.models.load_model(path, compile=False)
 
 
 def _zeros(specs):

@@ -15,6 +15,7 @@ from tfp_refine import posteriors
 from tfp_refine import regularizers
 from tfp_refine.models import cloning
 from tfp_refine.models import gaussian
+from tfp_refine.models import sublayers
 
 _ESTIMATORS = {
     "Flipout": "flipout",
@@ -70,16 +71,20 @@ def to_bayesian(
 
     Dense and einsum layers, convolutions, attention, embeddings and recurrent
     layers become variational layers, with the model's weights as their
-    posteriors' means; others are copied as they are. A `keras.layers.RNN` of
-    an `LSTMCell` or a `GRUCell` becomes the layer of that cell; the two layers
-    of a `keras.layers.Bidirectional`, and the layer of a
-    `keras.layers.TimeDistributed`, are converted each. In the scope
-    `layers.mean_weights`, and with `sample=False` of `predict`, the copy
-    returns what the model returns.
+    posteriors' means: those of the model's graph, and those inside wrappers,
+    custom layers and models with a `call` of their own, if these can be made
+    again by their `get_config` and `from_config`. Other layers are copied as
+    they are. A `keras.layers.RNN` of an `LSTMCell` or a `GRUCell` becomes the
+    layer of that cell. In the scope `layers.mean_weights`, and with
+    `sample=False` of `predict`, the copy returns what the model returns.
+
+    The copy of a custom layer or model is of a subclass of its class, which
+    saves and loads like all others: as ever, Keras must find the custom class
+    (`keras.saving.register_keras_serializable`, or `custom_objects`).
 
     Args:
-        model: Built `keras.Model`, functional or Sequential, perhaps with
-            others of these inside. It is not changed.
+        model: Built `keras.Model`: functional, Sequential, or a subclass. It is
+            not changed.
         num_train_examples: Number of training examples.
         estimator: How outputs are drawn: "flipout", "local_reparameterization"
             or "reparameterization"; where a kind of layer has no such class, as
@@ -96,12 +101,12 @@ def to_bayesian(
             its name. "moped" keeps the means, and makes scales a tenth of their
             size; others replace the trained weights. `None`: scales are those
             that `posterior` starts from.
-        layers: Layers that get posteriors, frozen ones too: their class, their
-            name (`"encoder/dense"` inside the model `"encoder"`), a list of
-            classes and names, or a function that returns whether a layer does.
-            Of a wrapper (`Bidirectional`, `TimeDistributed`) the wrapper itself
-            is meant, or by its class the layer inside. Defaults to `None`: all
-            that can, but frozen ones, which are copied as they are.
+        layers: Layers that get posteriors, frozen ones too: a class, a name
+            (`"dense"`, or with those of the layers around it,
+            `"block_1/dense"`), a list of classes and names, or a function of a
+            layer that returns whether it gets them. The class or the name of a
+            layer with others inside chooses all of these. Defaults to `None`:
+            all that can, but frozen ones, which are copied as they are.
         data: `(x, y)`, or batches of them, such as a `tf.data.Dataset`, for
             initializers that look at data.
         seed: Integer that fixes the noise; fresh if `None`.
@@ -110,20 +115,19 @@ def to_bayesian(
         model: `keras.Model`, not compiled.
 
     Raises:
-        ValueError: If an argument is invalid, or the model has no layer that
-            can get posteriors, or is subclassed: not a functional one, or one
-            with a `call` of its own.
+        ValueError: If an argument is invalid, or the model is not built, has no
+            layer that can get posteriors, or has a `call` of its own and cannot
+            be made again.
 
     Warns:
         UserWarning: If layers are kept as they are, because there is no
-            variational layer of their kind; it names them, and those inside
-            wrappers, custom layers and subclassed models with their path.
+            variational layer of their kind; it names them with their path.
             Normalization is kept silently. Also if a functional subclass comes
             back as a plain functional model; if a layer cannot be copied,
             because it does not say how it was made (`get_config`) or else: then
-            both models have the layer itself; and if a convolution with the
-            channels first is one for which Keras adds the bias along another
-            axis, so that the two models differ.
+            both models have the layer itself, and what is inside is named; and
+            if a convolution with the channels first is one for which Keras adds
+            the bias along another axis, so that the two models differ.
 
     Example:
 
@@ -136,8 +140,7 @@ def to_bayesian(
     """
     _validation.positive_integer("num_train_examples", num_train_examples)
     _validation.one_of("estimator", estimator, tuple(_ESTIMATORS.values()))
-    paths = _paths(model)
-    chosen = _Choice(layers, paths)
+    _check_model(model)
     set_posteriors = None
     if initializer is not None:
         set_posteriors = initializers.get(initializer)
@@ -147,16 +150,20 @@ def to_bayesian(
             f"Received: a tuple of {len(data)}"
         )
     seed = functional.seeds.check(seed)
-    moments = {}
+    scales = {}
     if isinstance(posterior, posteriors.GaussianPosterior):
-        moments = gaussian.moments(posterior, model)
+        model, scales = gaussian.at_means(posterior, model)
         if regularizer == "gaussian_kl":
             regularizer = gaussian.regularizer(posterior)
         posterior, set_posteriors = "mean_field", None
+    chosen = _Choice(layers, model)
+    numbers = itertools.count()
 
-    def convert(layer, number, whole):
+    def convert(layer):
         kinds = _kinds(layer)
-        if kinds is None or not chosen.has(layer, whole):
+        is_outer = kinds is None and sublayers.inside(layer)
+        number = None if is_outer else next(numbers)
+        if kinds is None or not layer.built or not chosen.has(layer):
             return None
         kind = kinds.get(estimator, next(iter(kinds.values())))
         config = layer.get_config()
@@ -172,8 +179,7 @@ def to_bayesian(
         config["seed"] = functional.seeds.key(seed, number)
         return _make(kind, config)
 
-    converted, copies = _copy(model, convert)
-    changed = [(old, new) for old, new in copies if type(new) is not type(old)]
+    converted, changed = cloning.clone(model, convert)
     chosen.check_all_found()
     if not changed:
         hint = ""
@@ -187,32 +193,21 @@ def to_bayesian(
             f"{'' if layers is None else ' and that `layers` chooses'}; those "
             f"are {', '.join(kind.__name__ for kind in _CLASSES)}.{hint}"
         )
-    kept = [
-        path
-        for old, new in copies
-        if type(new) is type(old)
-        and _kinds(old) is None
-        and _is_worth_a_warning(old)
-        and not (layers is None and _is_frozen(old))
-        for path in _inside(old, paths.get(old, old.name))
-    ]
+    kept = dict.fromkeys(_kept((model,), has_frozen=layers is not None))
     if kept:
         _validation.warn(
             "These layers stay without posteriors, as there is no variational "
             f"layer of their kind: {', '.join(kept)}.",
         )
-    for old, new in changed:
+    _check_biases(changed)
+    for old, new in changed.items():
         for name, weight in new.twin_weights.items():
             variable = operator.attrgetter(name)(_owner(old))
-            if moments:
-                weight.assign(*moments[id(variable)])
+            if scales:
+                weight.assign(variable, scales[id(variable)])
             else:
                 weight.loc.assign(variable)
         _freeze_parts(new.twin_weights, old, new)
-    for old, new in copies if moments else ():
-        if type(new) is type(old) and new is not old:
-            for before, after in zip(old.weights, new.weights, strict=True):
-                after.assign(moments[id(before)][0])
     if set_posteriors is not None:
         pair = data if isinstance(data, tuple) else (data, None)
         set_posteriors(converted, *pair)
@@ -224,11 +219,12 @@ def to_deterministic(
 ) -> keras.Model:
     """Copies a Bayesian model, without posteriors.
 
-    Variational layers become those of Keras that they stand for.
+    Variational layers become those of Keras that they stand for, also inside
+    other layers.
 
     Args:
-        model: Built `keras.Model`, functional or Sequential, with layers of
-            posteriors that are no flows. It is not changed.
+        model: Built `keras.Model`, with layers of posteriors that are no flows.
+            It is not changed.
         seed: Integer: the weights are one draw from the posteriors. Defaults to
             `None`: they are the posteriors' means.
 
@@ -236,8 +232,9 @@ def to_deterministic(
         model: `keras.Model`, not compiled.
 
     Raises:
-        ValueError: If the model has no variational layer, or one that stands
-            for no layer of Keras.
+        ValueError: If the model is not built, has no variational layer or one
+            that stands for no layer of Keras, or has a `call` of its own and
+            cannot be made again by its `get_config` and `from_config`.
     """
     generator = None
     if seed is not None:
@@ -288,9 +285,9 @@ def _to_deterministic(model):
 
     Also returns pairs of a weight of the model, and a variable of the copy.
     """
+    _check_model(model)
 
-    def convert(layer, number, whole):
-        del number, whole
+    def convert(layer):
         kind = _DETERMINISTIC.get(type(layer))
         if kind is None:
             if getattr(layer, "variational_weights", ()):
@@ -311,20 +308,28 @@ def _to_deterministic(model):
             del config["seed"]  # layers with dropout have one too
         return kind.from_config(config)
 
-    converted, copies = _copy(model, convert)
-    changed = [(old, new) for old, new in copies if type(new) is not type(old)]
+    converted, changed = cloning.clone(model, convert)
     if not changed:
         raise ValueError(
             f"The model '{model.name}' has no layer with posteriors."
         )
+    _check_biases(changed)
     pairs = []
-    for old, new in changed:
+    for old, new in changed.items():
         pairs += [
             (weight, operator.attrgetter(name)(_owner(new)))
             for name, weight in old.twin_weights.items()
         ]
         _freeze_parts(old.twin_weights, old, new)
     return converted, pairs
+
+
+def _check_model(model):
+    if not isinstance(model, keras.Model):
+        raise ValueError(
+            f"`model` must be a keras.Model. Received: {type(model).__name__}"
+        )
+    functional.data.check_built(model)
 
 
 class _Choice:
@@ -334,8 +339,8 @@ class _Choice:
         frozen: Paths of layers that are left out because they are frozen.
     """
 
-    def __init__(self, layers, paths):
-        self._paths = paths
+    def __init__(self, layers, model):
+        self._chains = sublayers.chains(model)
         self._entries = layers
         if isinstance(layers, str | type):
             self._entries = [layers]
@@ -352,24 +357,21 @@ class _Choice:
         self._candidates, self._found = [], []
         self.frozen = []
 
-    def has(self, layer, whole):
-        """Returns whether a layer, a part of `whole`, gets posteriors."""
-        path = self._paths.get(whole, whole.name)
+    def has(self, layer):
+        """Returns whether a layer gets posteriors."""
+        chains = self._chains[layer]
+        path = sublayers.name(chains[0])
         self._candidates.append(path)
         if self._entries is None:
-            is_frozen = _is_frozen(layer)
+            is_frozen = all(map(_is_frozen, chains))
             self.frozen += [path] if is_frozen else []
             return not is_frozen
         if callable(self._entries):
-            return self._entries(whole)
+            return self._entries(layer)
         found = [
             entry
             for entry in self._entries
-            if (
-                entry in (path, whole.name)
-                if isinstance(entry, str)
-                else isinstance(layer, entry) or isinstance(whole, entry)
-            )
+            if any(_is_meant(entry, chain) for chain in chains)
         ]
         self._found += found
         return bool(found)
@@ -398,37 +400,49 @@ def _is_entry(entry):
     )
 
 
-def _is_frozen(layer):
-    return bool(layer.weights) and not layer.trainable_weights
+def _is_meant(entry, chain):
+    """Checks whether an entry names a layer, or one that it is inside of."""
+    if isinstance(entry, str):
+        return any(
+            entry in (chain[end].name, sublayers.name(chain[: end + 1]))
+            for end in range(1, len(chain))
+        )
+    return any(isinstance(layer, entry) for layer in chain[1:])
 
 
-def _paths(model, prefix=""):
-    """Returns the paths of a model's layers, `"inner/name"`, by layer."""
-    paths = {}
-    for layer in getattr(model, "layers", ()):
-        paths[layer] = path = f"{prefix}{layer.name}"
-        for part in _parts(layer).values():
-            paths[part] = f"{path}/{part.name}"
-        if isinstance(layer, keras.Sequential) or _is_functional(layer):
-            paths |= _paths(layer, f"{path}/")
-    return paths
+def _is_frozen(chain):
+    *holders, layer = chain
+    return bool(layer.weights) and not (
+        layer.trainable_weights and all(one.trainable for one in holders)
+    )
 
 
-def _inside(layer, path):
-    """Names the layers inside one that would get posteriors, or itself."""
-    found = []
-    for part in layer._flatten_layers(include_self=False, recursive=False):
-        inside = f"{path}/{part.name}"
+def _kept(chain, has_frozen):
+    """Names the layers inside one that stay point estimates.
+
+    One that has none inside that could get posteriors is named as a whole.
+    """
+    names = []
+    for part in sublayers.inside(chain[-1]):
+        to_part = (*chain, part)
         if _kinds(part) is not None:
-            found.append(inside)
-        else:
-            deeper = _inside(part, inside)
-            found += [] if deeper == [inside] else deeper
-    return found or [path]
+            continue
+        if _is_frozen(to_part) and not has_frozen:
+            continue
+        if sublayers.is_graph(part) or _has_candidates(part):
+            if any(weight.trainable for weight in cloning.own(part)):
+                names.append(sublayers.name(to_part))
+            names += _kept(to_part, has_frozen)
+        elif _is_worth_a_warning(part):
+            names.append(sublayers.name(to_part))
+    return names
 
 
-def _is_functional(model):
-    return isinstance(model, keras.Model) and hasattr(model, "inputs")
+def _has_candidates(layer):
+    return any(
+        _kinds(part) is not None or _has_candidates(part)
+        for part in sublayers.inside(layer)
+    )
 
 
 def _kinds(layer):
@@ -497,67 +511,9 @@ def _make(kind, config):
         ) from error
 
 
-def _copy(model, convert):
-    """Copies a functional or Sequential model.
-
-    `convert` maps a layer, its number and the wrapper that it belongs to (or
-    itself) to its replacement, or to `None` for a copy. Returns the copy, where
-    copied layers have their weights, and pairs of a layer and its copy, without
-    nested models.
-    """
-    if isinstance(model, keras.Sequential):
-        functional.data.check_built(model)
-    if not isinstance(model, keras.Sequential) and not _is_functional(model):
-        hint = ""
-        if isinstance(model, keras.Model):
-            inside = _inside(model, model.name)
-            if inside != [model.name]:
-                hint = (
-                    ", a subclass with a `call` of its own: use layers of "
-                    f"`tfp_refine.layers` in it, for {', '.join(inside)}"
-                )
-        raise ValueError(
-            "`model` must be a functional or Sequential keras.Model. "
-            f"Received: {type(model).__name__}{hint}"
-        )
-    numbers = itertools.count()
-
-    def replace(layer):
-        if _parts(layer):
-            return replace_parts(layer)
-        return convert(layer, next(numbers), layer)
-
-    def replace_parts(layer):
-        config, made = layer.get_config(), {}
-        for name, part in _parts(layer).items():
-            made[name] = convert(part, next(numbers), layer)
-        if not any(made.values()):
-            return None
-        return type(layer).from_config(
-            config
-            | {
-                name: keras.saving.serialize_keras_object(new)
-                for name, new in made.items()
-                if new is not None
-            }
-        )
-
-    converted, found = cloning.clone(model, replace, recursive=True)
-    copies = []
-    for old, new in found.items():
-        if _parts(old) and new is not old:
-            parts = _parts(new)
-            for name, part in _parts(old).items():
-                copies.append((part, parts[name]))
-                if type(part) is type(parts[name]):
-                    cloning.take_over(part, parts[name])
-        else:
-            copies.append((old, new))
-    differ = [
-        old.name
-        for old, new in copies
-        if type(old) is not type(new) and _is_biased_elsewhere(old)
-    ]
+def _check_biases(changed):
+    """Warns of layers for which the two models may differ."""
+    differ = [layer.name for layer in changed if _is_biased_elsewhere(layer)]
     if differ:
         _validation.warn(
             "Keras adds a bias along the last axis where it is as long as its "
@@ -566,19 +522,6 @@ def _copy(model, convert):
             "these layers, or may for inputs of some lengths: "
             f"{', '.join(differ)}.",
         )
-    return converted, copies
-
-
-def _parts(layer):
-    """Returns the layers of a wrapper, by the names it has for them."""
-    if type(layer) is keras.layers.Bidirectional:
-        return {
-            "layer": layer.forward_layer,
-            "backward_layer": layer.backward_layer,
-        }
-    if type(layer) is keras.layers.TimeDistributed:
-        return {"layer": layer.layer}
-    return {}
 
 
 def _is_biased_elsewhere(layer):
@@ -618,6 +561,8 @@ def _is_biased_along_another(layer):
 def _is_worth_a_warning(layer):
     if isinstance(layer, cloning.NORMALIZATIONS):
         return False  # point estimates, as usual
+    if getattr(layer, "variational_weights", ()):
+        return False
     if isinstance(layer, keras.layers.Wrapper):
         return _is_worth_a_warning(layer.layer)
     package, ours = (

@@ -76,17 +76,13 @@ def to_mc_dropout(
     if isinstance(model, keras.Sequential):  # which has no `call_function`
         (x,), (y,) = model.inputs, model.outputs
         graph = keras.Model(x, y, name=model.name)
-    converted, copies = cloning.clone(
+    converted, replaced = cloning.clone(
         graph,
         conversion.learn if learn_rate else conversion.decay,
         call_function=None if learn_rate else conversion.call,
     )
-    for layer in conversion.weighted:
-        copied = copies[layer]
-        if isinstance(copied, layers.ConcreteDropout):
-            copied = copied.layer
-        if copied is not layer:
-            cloning.take_over(layer, copied)
+    for layer, new in replaced.items():
+        cloning.take_over(layer, new.layer if learn_rate else new)
     return converted
 
 
@@ -152,8 +148,8 @@ class _Conversion:
         if layer not in self.weighted:
             return None
         made = self._remake(layer, None, None)  # the wrapper has the divergence
-        if made is layer:
-            return layer
+        if made is None:
+            return None
         return layers.ConcreteDropout(
             made,
             initial_rate=self._rate,
@@ -171,12 +167,13 @@ class _Conversion:
         try:
             made = type(layer).from_config(layer.get_config() | changes)
         except Exception as error:  # whatever happens in a user's subclass
-            made = cloning.copy_layer(layer)
-            if made is not layer:
-                raise ValueError(
-                    f"Layer '{layer.name}', a {type(layer).__name__}, cannot "
-                    f"be made with another regularizer: {error}"
-                ) from error
+            if not cloning.is_copied(layer):
+                self._originals[layer] = layer
+                return None
+            raise ValueError(
+                f"Layer '{layer.name}', a {type(layer).__name__}, cannot "
+                f"be made with another regularizer: {error}"
+            ) from error
         self._originals[made] = layer
         return made
 

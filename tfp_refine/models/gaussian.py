@@ -7,14 +7,15 @@ from tfp_refine import posteriors
 from tfp_refine import regularizers
 from tfp_refine.functional import layer_calls
 from tfp_refine.functional import weight_view
+from tfp_refine.models import cloning
 from tfp_refine.posteriors import covariances
 from tfp_refine.posteriors import posterior_file
 
 
-def moments(posterior, model):
-    """Returns the mean and the scale of each weight, by the variables' `id`.
+def at_means(posterior, model):
+    """Copies a model, with the weights at the means of a posterior.
 
-    Weights of the model that are not in the posterior have no scale.
+    Also returns the scale of each weight of the copy, by its variable's `id`.
     """
     view = posterior.view
     if view.select != "trainable" or not _is_diagonal(posterior):
@@ -24,22 +25,19 @@ def moments(posterior, model):
             f"Received: posterior={posterior!r} with a covariance of the class "
             f"{type(posterior.covariance).__name__}"
         )
-    found = posterior_file.same_view(view, model)
+    copy, _ = cloning.clone(model, lambda layer: None)
+    found = posterior_file.same_view(view, copy)
     if found.digest() != view.digest():
         raise ValueError(
             "`posterior` must be one of the model. Received: a posterior of "
             f"'{posterior.model.name}' for the model '{model.name}', which "
             "differs in layers or in shapes of weights."
         )
-    pairs = zip(
-        found.variables,
-        found.split(posterior.loc),
-        found.split(posterior.scale),
-        strict=True,
-    )
-    fixed = zip(found.fixed_variables, posterior.fixed, strict=True)
-    return {id(variable): (loc, scale) for variable, loc, scale in pairs} | {
-        id(variable): (value, None) for variable, value in fixed
+    found.assign(posterior.loc, posterior.fixed)
+    scales = found.split(posterior.scale)
+    return copy, {
+        id(variable): scale
+        for variable, scale in zip(found.variables, scales, strict=True)
     }
 
 
