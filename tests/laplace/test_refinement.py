@@ -169,13 +169,13 @@ def test_a_saved_posterior_is_the_same(posterior, tmp_path, flow):
         with pytest.raises(ValueError, match="not saved"):
             loaded.elbo()
         # There is no hidden layer: features are the inputs.
-        loaded.set_data(posterior.inputs, posterior.targets)
+        loaded.set_data(*posterior.training_data)
         np.testing.assert_array_equal(loaded.elbo(10), refined.elbo(10))
 
 
 def test_a_refined_posterior_predicts_as_every_posterior(posterior, tmp_path):
     refined = posterior.refine(flow_length=2, epochs=30, seed=1, verbose=0)
-    x = posterior.inputs
+    x = posterior.training_data[0]
     draws = refined.predict(x, 6, seed=2)
     assert draws.shape == (6, 50, 1)
     np.testing.assert_allclose(
@@ -363,7 +363,7 @@ def test_a_loaded_laplace_is_refined_on_data_given_again(posterior, tmp_path):
     with pytest.raises(ValueError, match="not saved"):
         loaded.refine(verbose=0)
     # There is no hidden layer: features are the inputs.
-    data = posterior.inputs, posterior.targets
+    data = posterior.training_data
     refined = loaded.refine(*data, flow_length=0, verbose=0)
     np.testing.assert_array_equal(refined.elbo(9), posterior.elbo(9))
-    assert loaded.targets is None
+    assert loaded.training_data is None

@@ -146,8 +146,7 @@ def test_text_is_a_path(x, path):
 def test_training_data_are_not_saved(x, path):
     model, _ = saved(x, path)
     loaded = load_posterior(path, model)
-    assert loaded.inputs is None
-    assert loaded.targets is None
+    assert loaded.training_data is None
 
 
 @pytest.mark.parametrize(

@@ -250,6 +250,9 @@ class _FakeEngine:
         self._seconds = (compile_seconds, step_seconds)
         self._runs = 0
 
+    def part(self, auxiliary, begin, end):
+        return end
+
     def run(self, state, moments, keys, learning_rate, begin, end):
         first, step = self._seconds
         self._clock[0] += step * (end - begin) + (0 if self._runs else first)
@@ -277,7 +280,7 @@ def test_a_trial_finds_the_engine_with_the_faster_steps(
     assert chosen is engines[expected]
 
 
-class _BrokenEngine:
+class _BrokenEngine(_FakeEngine):
     def run(self, *arguments):
         raise tf.errors.ResourceExhaustedError(None, None, "out of memory")
 
@@ -286,7 +289,7 @@ def test_a_trial_survives_an_engine_that_fails(work):
     works = _FakeEngine([0.0], 1.0, 0.1)
     with pytest.warns(RuntimeWarning, match="vectorized.*out of memory"):
         chosen = engine_lib.faster(
-            works, _BrokenEngine(), work.settings, work.state()
+            works, _BrokenEngine([0.0], 1.0, 0.1), work.settings, work.state()
         )
     assert chosen is works
 

@@ -36,6 +36,9 @@ class Engine:
         self.keys.append(tuple(keys))
         state.cost[...] += 1.0
 
+    def part(self, auxiliary, begin, end):
+        return end
+
     def run(self, state, moments, keys, learning_rate, begin, end):
         self.keys.append(tuple(keys))
         self.steps.append((begin, end))

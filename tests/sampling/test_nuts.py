@@ -315,7 +315,7 @@ def test_what_is_no_laplace_is_refused(regression, regression_samples):
 
 
 def test_laplace_without_data_is_refused(logistic, monkeypatch):
-    monkeypatch.setattr(logistic[0], "inputs", None)
+    monkeypatch.setattr(logistic[0], "training_data", None)
     with pytest.raises(ValueError, match="Training data are not saved"):
         sampling.nuts_last_layer(logistic[0])
 

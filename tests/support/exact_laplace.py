@@ -69,7 +69,8 @@ class ExactLaplace(posteriors.GaussianPosterior):
         self.posterior_precision = precision
         self.posterior_covariance = np.linalg.inv(precision)
 
-    def check_data(self):
-        """Raises if there are no training data."""
-        if self.inputs is None:
+    def check_data(self, held=False):
+        """Raises if there are no training data; they must be in memory."""
+        assert held
+        if self.training_data is None:
             raise ValueError("Training data are not saved.")

@@ -200,7 +200,7 @@ class InterruptedEngine:
             yield result
 
 
-def refine(model, x, y, **options):
+def refine(model, x, y=None, **options):
     """Refines a model quickly, with a fixed seed, unless told otherwise."""
     return refinement.refine(
         model,

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfp_refine import _validation
@@ -16,6 +17,8 @@ from tfp_refine.functional import train
 from tfp_refine.functional import trajectory
 from tfp_refine.functional import update_rules
 
+# Examples of which the range is found at a time.
+_BLOCK = 1024
 # Random streams, below the seed.
 _INIT, _TRAINING = range(2)
 
@@ -53,8 +56,9 @@ def deep_ensemble(
             their own. Or a function of a seed that returns a built model, for
             any other.
         x: Training inputs, `[N, ...]` (or nested), or a finite, batched
-            `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`, which is
-            read into memory.
+            `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`. It is
+            read into memory if it has no more than 1 GiB; else again and again,
+            in windows, as by `refine`.
         y: Training targets, `[N, ...]`; of several outputs a dict or list.
             `None` for a dataset.
         sample_weight: Weights, `[N]`: the likelihood of an example counts as
@@ -72,7 +76,8 @@ def deep_ensemble(
             by this part of its range, by the sign of the loss' gradient. The
             paper has 0.01. Defaults to `None`, without.
         bootstrap: Whether each member has training examples of its own, `N`
-            drawn with replacement. Defaults to `False`.
+            drawn with replacement, for which data must fit in memory. Defaults
+            to `False`.
         loss: Negative log likelihood: Keras loss, its name, or a callable
             `(y_true, y_pred) -> [B]`, nats; of several outputs a dict or list,
             whose sum counts. Defaults to the loss, and the `loss_weights`, that
@@ -146,7 +151,7 @@ def deep_ensemble(
         trained.fixed,
         objective.link,
         trained.history,
-        input_specs=functional.data.specs(objective.data[0]),
+        input_specs=functional.streams.specs(objective.data)[0],
     )
 
 
@@ -154,13 +159,17 @@ def _adversarial_loss(objective, epsilon):
     """Returns the loss at inputs and perturbed inputs, or `None` without."""
     if epsilon is None:
         return None
-    x = objective.data[0]
-    if not isinstance(x, tf.Tensor) or not x.dtype.is_floating:
+    spec = functional.streams.specs(objective.data)[0]
+    if not isinstance(spec, tf.TensorSpec) or not spec.dtype.is_floating:
         raise ValueError(
             "`adversarial_epsilon` needs inputs that are one tensor of "
             "floating point numbers, which can be moved."
         )
-    span = tf.reduce_max(x, axis=0) - tf.reduce_min(x, axis=0)
+    low, high = np.inf, -np.inf
+    for _, (x, *_) in functional.streams.blocks(objective.data, _BLOCK):
+        low = tf.minimum(low, tf.reduce_min(x, axis=0))
+        high = tf.maximum(high, tf.reduce_max(x, axis=0))
+    span = high - low
 
     def loss(params, fixed, common, batch, key, step):
         del common

@@ -44,8 +44,9 @@ def swag(
         model: Trained `keras.Model`, which is not changed, or an
             `EnsemblePosterior` of points.
         x: Training inputs, `[N, ...]` (or nested), or a finite, batched
-            `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`, which is
-            read into memory.
+            `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`. It is
+            read into memory if it has no more than 1 GiB; else again and again,
+            in windows, as by `refine`.
         y: Training targets, `[N, ...]`; of several outputs a dict or list.
             `None` for a dataset.
         sample_weight: Weights, `[N]`: the likelihood of an example counts as
@@ -114,6 +115,7 @@ def swag(
         sample_weight=sample_weight,
         class_weight=class_weight,
     )
+    _check_averages(objective)
     batches = train.Batches(objective.num_examples, batch_size)
     if steps_per_snapshot is None:
         steps_per_snapshot = batches.per_epoch
@@ -157,6 +159,22 @@ def swag(
     (member,) = members
     member.history = {**history, "loss": history["loss"][0]}
     return member
+
+
+def _check_averages(objective):
+    """Refuses a stream for a model whose averages each draw computes anew."""
+    if not isinstance(objective.data, functional.streams.Stream):
+        return
+    view, fixed = objective.view, objective.fixed
+    _, after, _ = view.call_and_update(
+        objective.head[0], objective.params, fixed, 0, 0, training=True
+    )
+    if any(map(np.any, map(np.not_equal, after, fixed))):
+        raise ValueError(
+            f"The model '{view.model.name}' has moving averages, which each "
+            "draw computes anew from all inputs: they must fit in memory. "
+            f"Received: a source of {objective.num_examples} examples"
+        )
 
 
 def _start(model):

@@ -13,6 +13,7 @@ from tfp_refine.functional import progress
 from tfp_refine.functional import resumable
 from tfp_refine.functional import seeds
 from tfp_refine.functional import sources
+from tfp_refine.functional import streams
 from tfp_refine.functional import tensors
 from tfp_refine.functional import train
 from tfp_refine.functional import trajectory
@@ -45,6 +46,7 @@ __all__ = [
     "resumable",
     "seeds",
     "sources",
+    "streams",
     "tensors",
     "train",
     "trajectory",

@@ -11,13 +11,16 @@ from tfp_refine.functional import sources
 NAMES = sources.NAMES
 
 
-def examples(x, y=None, sample_weight=None, class_weight=None):
+def examples(
+    x, y=None, sample_weight=None, class_weight=None, *, most_bytes=None
+):
     """Turns training data into tensors, floats in Keras' `floatx`.
 
     They are of any kind that `sources.source` takes; batches are read into
     memory. Returns `(x, y)`, tensors `[N, ...]` (or nested), with weights the
-    third as of `example_weights.checked`, and `N`. Raises a `ValueError` unless
-    all are finite and of the same length, weights fit to weigh, and given once.
+    third as of `example_weights.checked`, and `N`; or `Batches` of more than
+    `most_bytes`, and `None`. Raises a `ValueError` unless all are finite and of
+    the same length, weights fit to weigh, and given once.
     """
     if y is None and not sources.is_batched(x):
         raise ValueError(
@@ -25,19 +28,11 @@ def examples(x, y=None, sample_weight=None, class_weight=None):
             "tf.data.Dataset may. "
             f"Received: y=None, x of type {type(x).__name__}"
         )
-    parts = _read(x, y, sample_weight)
+    parts = _read(x, y, sample_weight, most_bytes)
+    if isinstance(parts, sources.Batches):
+        return parts, None
     sources.check_targets(parts)
-    if len(parts) == 3:
-        if class_weight is not None:
-            raise ValueError(
-                "Give `sample_weight` or `class_weight`, not both. Received: "
-                f"class_weight={class_weight!r} beside weights of examples"
-            )
-        parts = (*parts[:2], example_weights.checked(parts[2]))
-    elif class_weight is not None:
-        weights = example_weights.of_classes(parts[1], class_weight)
-        parts = (*parts, example_weights.checked(weights))
-    return parts, num_examples(parts[0])
+    return with_weights(parts, class_weight), num_examples(parts[0])
 
 
 def pair(x, y=None):
@@ -62,6 +57,23 @@ def weighted(x, y=None, sample_weight=None, class_weight=None):
         return *parts, None, num_examples
     example_weights.one_each(parts[2])
     return *parts, num_examples
+
+
+def with_weights(parts, class_weight=None, *, is_part=False):
+    """Returns `(x, y)`, or with weights `(x, y, weight)`, checked.
+
+    Weights are the third of the parts, or those of classes. Not all may be 0,
+    unless this `is_part` of the data.
+    """
+    x, y, *weights = parts
+    if class_weight is not None:
+        if weights:
+            raise ValueError(
+                "Give `sample_weight` or `class_weight`, not both. Received: "
+                f"class_weight={class_weight!r} beside weights of examples"
+            )
+        weights = [example_weights.of_classes(y, class_weight)]
+    return x, y, *(example_weights.checked(w, is_part) for w in weights)
 
 
 def inputs(x):
@@ -133,11 +145,11 @@ def check_built(model):
         )
 
 
-def _read(x, y=None, sample_weight=None):
-    """Returns tensors of all parts, checked."""
+def _read(x, y=None, sample_weight=None, most_bytes=None):
+    """Returns tensors of all parts, checked, or `Batches` of more bytes."""
     parts = sources.source(x, y, sample_weight)
     if isinstance(parts, sources.Batches):
-        return parts.read(with_targets=True)
+        return parts.read(with_targets=True, most_bytes=most_bytes) or parts
     for name, part in zip(NAMES, parts, strict=False):
         sources.map_leaves(name, part, arrays.check_finite)
     sources.check_lengths(parts)

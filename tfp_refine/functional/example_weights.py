@@ -7,16 +7,17 @@ import numpy as np
 import tensorflow as tf
 
 
-def checked(weights):
+def checked(weights, is_part=False):
     """Returns weights (nested) in `floatx`, `[N]`, or `[N, ...]` of positions.
 
-    Raises a `ValueError` if one is negative, or all are 0.
+    Raises a `ValueError` if one is negative, or all are 0, which those of a
+    part of the data may be.
     """
     weights = keras.tree.map_structure(_of_examples, weights)
     leaves = keras.tree.flatten(weights)
     low = min(float(tf.reduce_min(leaf)) for leaf in leaves)
     total = sum(float(tf.reduce_sum(leaf)) for leaf in leaves)
-    if low < 0.0 or total == 0.0:
+    if low < 0.0 or (total == 0.0 and not is_part):
         raise ValueError(
             "`sample_weight` must hold numbers of which none is negative, and "
             f"not all are 0. Received: least value {low:g}, sum {total:g}"

@@ -10,6 +10,7 @@ from tfp_refine import losses
 from tfp_refine.functional import data
 from tfp_refine.functional import model_inputs
 from tfp_refine.functional import several_outputs
+from tfp_refine.functional import streams
 from tfp_refine.losses import likelihood
 from tfp_refine.math import ordinal
 
@@ -435,8 +436,9 @@ class Objective:
         data: `(x, y)`, tensors `[N, ...]` (or nested), or `(x, y, weight)`,
             weights `[N]`, or `[N, ...]` of positions. Of several outputs, `y`
             is a tuple of the targets of those with a loss, and so are weights
-            that differ.
+            that differ. Or a `Stream` of them.
         num_examples: `N`.
+        head: The first two examples, a tuple likewise.
         params: The model's current vector.
         fixed: Values of its fixed weights.
         head_nll: Negative log likelihood of the first examples at a fixed
@@ -456,17 +458,16 @@ class Objective:
     ):
         self.view = view
         _known(view.model, loss)
-        (x, *others), self.num_examples = data.examples(
-            x, y, sample_weight, class_weight
-        )
-        given = (model_inputs.fit(view.model, x), *others)
         self.params, self.fixed = view.params(), view.fixed()
-        check_finite(view.model, weights=(self.params, self.fixed))
-        outputs = self._head_outputs(given, loss)
-        self.loss = resolve_sum(view.model, outputs, loss)
-        self.link = find_link(view.model, loss, outputs)
-        self.data = self.arrange(given)
-        self.head_nll = self._check_likelihood(outputs, per_example)
+        self.loss = self.head_nll = None
+        self.data, self.num_examples = streams.examples(
+            x,
+            y,
+            sample_weight,
+            class_weight,
+            fit=lambda given: self._fit(given, loss),
+            check=lambda block: self._check(block, per_example),
+        )
 
     def arrange(self, given):
         """Arranges data `(x, y)` or `(x, y, weight)` as `data` has them."""
@@ -502,6 +503,20 @@ class Objective:
         _, y, *weights = batch
         return parts(self.loss, y, outputs, *weights)
 
+    def _fit(self, given, loss):
+        """Returns all data, or a block of a stream, as `data` has them.
+
+        The first ones decide what a loss of several outputs is.
+        """
+        x, *others = given
+        given = (model_inputs.fit(self.view.model, x), *others)
+        if self.loss is None:
+            check_finite(self.view.model, weights=(self.params, self.fixed))
+            outputs = self._outputs = self._head_outputs(given, loss)
+            self.loss = resolve_sum(self.view.model, outputs, loss)
+            self.link = find_link(self.view.model, loss, outputs)
+        return self.arrange(given)
+
     def _head_outputs(self, given, loss):
         """Returns outputs of two examples; `given` are all of the data."""
         try:
@@ -510,19 +525,31 @@ class Objective:
         except Exception as error:
             raise _not_evaluated(given, loss, error) from error
 
-    def _check_likelihood(self, outputs, per_example):
+    def _check(self, block, per_example):
+        """Checks all data, or block after block of a stream."""
+        if self.head_nll is None:
+            self.head = data.take(block, slice(0, 2))
+            self.head_nll = self._check_likelihood(block, per_example)
+            return
+        block_parts = self._parts(block, self._outputs)
+        for part in block_parts:
+            check_targets(*_arguments(part))
+        if any(_is_masked(part.y_pred) for part in block_parts):
+            self._check_unmasked(block)
+
+    def _check_likelihood(self, block, per_example):
         """Runs two examples, so that a mismatch shows before long work."""
-        head = data.take(self.data, slice(0, 2))
+        head = self.head
         try:
-            for part in self._parts(self.data, outputs):
+            for part in self._parts(block, self._outputs):
                 check_targets(*_arguments(part))
-            head_parts = self._parts(head, outputs)
+            head_parts = self._parts(head, self._outputs)
             values = [
                 negative_log_likelihood(*_arguments(part))
                 for part in head_parts
             ]
         except Exception as error:
-            raise _not_evaluated(self.data, self.loss, error) from error
+            raise _not_evaluated(block, self.loss, error) from error
         masks = [_is_masked(part.y_pred) for part in head_parts]
         for part, is_masked in zip(head_parts, masks, strict=True):
             if is_masked and not isinstance(part.loss, losses.LikelihoodLoss):
@@ -534,19 +561,19 @@ class Objective:
                     f"loss={part.loss!r}"
                 )
         if any(masks):
-            self._check_unmasked()
+            self._check_unmasked(block)
         if per_example:
             count = data.num_examples(head[0])
             for part, nll in zip(head_parts, values, strict=True):
                 _check_sum_of(part, nll, count)
         return summed_nll(head_parts).numpy()
 
-    def _check_unmasked(self):
-        """Checks all targets that count, by the mask of each block."""
-        for begin in range(0, self.num_examples, _BLOCK):
-            block = data.take(self.data, slice(begin, begin + _BLOCK))
-            outputs = self.view.call(block[0], self.params, self.fixed, 0)
-            for part in self._parts(block, outputs):
+    def _check_unmasked(self, block):
+        """Checks all targets that count, by the masks of the outputs."""
+        for begin in range(0, data.num_examples(block), _BLOCK):
+            few = data.take(block, slice(begin, begin + _BLOCK))
+            outputs = self.view.call(few[0], self.params, self.fixed, 0)
+            for part in self._parts(few, outputs):
                 mask = likelihood.mask_of(part.y_pred)
                 if mask is not None:
                     part.loss.check_targets(

@@ -10,6 +10,7 @@ import numpy as np
 from tfp_refine import _storage
 from tfp_refine.functional import files
 from tfp_refine.functional import seeds
+from tfp_refine.functional import streams
 
 
 class _Absent:
@@ -73,12 +74,14 @@ def open_checkpoint(directory, name, settings, arrays):
     """Opens the `Checkpoint` of some work; `None` without a folder.
 
     `settings`, a dict that JSON can hold, and `arrays`, a dict of arrays (or
-    nested), are all that decides the result.
+    nested) and of `Stream`s, which are pinned, are all that decides the result.
     """
     if directory is None:
         return None
     digests = {
-        key: files.digest(keras.tree.flatten(value))
+        key: value.pin()
+        if isinstance(value, streams.Stream)
+        else files.digest(keras.tree.flatten(value))
         for key, value in arrays.items()
     }
     return Checkpoint(directory, name, {**settings, **digests})

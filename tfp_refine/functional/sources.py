@@ -14,11 +14,11 @@ from tfp_refine.functional import tensors
 # Parts of training data, as Keras names them.
 NAMES = ("x", "y", "sample_weight")
 # Batches after which a source that does not say its end counts as endless,
-# where it is read into memory.
+# where all are needed before any work.
 _MAX_BATCHES = 2**20
 _ENDLESS = (
     "must end. Received: {kind} {what}; limit it, as by `.take(n)` of a "
-    "tf.data.Dataset"
+    "tf.data.Dataset, or let it say its length, as by `assert_cardinality`"
 )
 
 
@@ -72,10 +72,11 @@ class Batches:
             )
         self._check_end(number, count)
 
-    def read(self, with_targets=False):
+    def read(self, with_targets=False, most_bytes=None):
         """Reads one pass into memory, a tuple of tensors `[N, ...]`.
 
-        What can be read only once is kept, and returned again.
+        What can be read only once is kept, and returned again. Else it stops,
+        and returns `None`, if these are more than `most_bytes`.
         """
         if self._kept is not None:
             return self._kept
@@ -95,20 +96,28 @@ class Batches:
                     lambda own, leaf: own.add(leaf), column, part
                 )
             size = sum(c.nbytes for c in keras.tree.flatten(columns))
-            if limit and (size > limit or number == _MAX_BATCHES):
-                raise ValueError(
-                    "`x` "
-                    + _ENDLESS.format(
-                        kind=self.kind,
-                        what=f"that has not ended after {number + 1} batches",
-                    )
-                )
+            # Most have batches of one size, but for the last.
+            expected = max(1, room - 1) * size if number == 0 else size
+            if most_bytes is not None and expected > most_bytes:
+                return None
+            if limit and size > limit:
+                raise self._without_end(number + 1)
+            self.check_ends(number + 1)
         found = tuple(
             keras.tree.map_structure(lambda column: column.tensor(), part)
             for part in columns
         )
         self._kept = found if self.is_once else None
         return found
+
+    def check_ends(self, number):
+        """Raises a `ValueError` at a batch that only endless sources have."""
+        if self.num_batches is None and number > _MAX_BATCHES:
+            raise self._without_end(number)
+
+    def _without_end(self, number):
+        what = f"that has not ended after {number} batches"
+        return ValueError("`x` " + _ENDLESS.format(kind=self.kind, what=what))
 
     def _elements(self):
         """Yields what the source does, its own errors explained."""

@@ -13,6 +13,8 @@ _LARGE = 2**20
 
 def empty(shape, dtype):
     """Returns an array that `share` turns into a tensor without a copy."""
+    if np.dtype(dtype).hasobject:  # text, which is copied
+        return np.empty(shape, dtype)
     size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.empty(size + _ALIGNMENT, np.uint8)
     begin = -memory.ctypes.data % _ALIGNMENT

@@ -263,6 +263,34 @@ def make_program(
     return program.Program(trace, varying=(True,) * 3 + (False,) * 5)
 
 
+def take_steps(program, feed, state, keys, learning_rate, begin, end):
+    """Takes steps of members without constants, part after part of the data.
+
+    `feed` is one of `streams.feed`, other arguments and `program` are of
+    `make_program`. Returns the state, and the mean loss of the steps, `[M]`.
+    Raises a `FloatingPointError` if a member stopped.
+    """
+    first, mean = begin, 0.0
+    while begin < end:
+        stop, part = feed.part(begin, end)
+        result = program(
+            state,
+            (),
+            keys,
+            learning_rate,
+            tf.constant(begin, tf.int64),
+            tf.constant(stop, tf.int64),
+            (),
+            part,
+        )
+        check_finite(result, begin, stop)
+        # Of a single part this is its loss, bit for bit.
+        share = (stop - begin) / (stop - first)
+        mean += (result.loss.numpy() - mean) * share
+        state, begin = result.state, stop
+    return state, mean
+
+
 def check_finite(result, begin, end):
     """Raises a `FloatingPointError` if a member stopped."""
     for member, step in enumerate(result.failed_step.numpy()):

@@ -8,12 +8,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfp_refine.functional import data
 from tfp_refine.functional import files
 from tfp_refine.functional import layer_calls
 from tfp_refine.functional import progress
 from tfp_refine.functional import resumable
 from tfp_refine.functional import seeds
+from tfp_refine.functional import streams
 from tfp_refine.functional import train as train_lib
 
 # Segments between which Python shows, and saves, how far it is.
@@ -62,8 +62,8 @@ def train(
     of `[M, ...]`. Member `i` has the random stream `key(seed, i)`. `settings`
     is a dict that JSON can hold, of what else decides the result; `name`, such
     as "deep_ensemble", is that of the checkpoint. A snapshot is taken after
-    each of the steps `collect`. Other arguments are those of
-    `train.make_program`. Returns a `Trajectory` of arrays.
+    each of the steps `collect`. `batches` are of all data. Other arguments are
+    those of `train.make_program`. Returns a `Trajectory` of arrays.
     """
     if loss is None:
 
@@ -93,10 +93,11 @@ def train(
     arrays = checkpoint and checkpoint.load()
     if arrays is not None:
         state, done = _from_arrays(arrays, state)
+    feed = streams.feed(objective.data, batches, steps)
     program = train_lib.make_program(
         loss,
         update_rule,
-        batches,
+        feed.batches,
         schedule=schedule,
         vectorized=len(params) > 1 and pays_to_vectorize(objective.view.model),
     )
@@ -108,25 +109,17 @@ def train(
     for end in sorted({*range(segment, steps, segment), steps, *collect}):
         if end <= begin:
             continue
-        result = program(
-            state,
-            (),
-            keys,
-            rate,
-            tf.constant(begin, tf.int64),
-            tf.constant(end, tf.int64),
-            (),
-            objective.data,
+        state, loss = train_lib.take_steps(
+            program, feed, state, keys, rate, begin, end
         )
-        train_lib.check_finite(result, begin, end)
-        state = tf.nest.map_structure(lambda v: v.numpy(), result.state)
+        state = tf.nest.map_structure(lambda v: v.numpy(), state)
         done["steps"].append(end)
-        done["losses"].append(result.loss.numpy())
+        done["losses"].append(loss)
         if end in collect:
             done["snapshots"].append((state.params, state.fixed))
         if checkpoint is not None:
             checkpoint.save(_to_arrays(state, **done))
-        bar.update(end, loss=np.mean(result.loss))
+        bar.update(end, loss=np.mean(loss))
         begin = end
     return Trajectory(
         state.params,
@@ -183,7 +176,7 @@ def _open_checkpoint(directory, name, objective, start, settings):
     if directory is None:
         return None
     view = objective.view
-    head = data.take(objective.data, slice(0, 2))
+    head = objective.head
     first = tf.nest.map_structure(lambda value: value[0], start)
     outputs, _, penalty = view.call_and_update(
         head[0], *first, key=0, index=0, training=False
@@ -203,7 +196,7 @@ def _open_checkpoint(directory, name, objective, start, settings):
             "penalty": resumable.rounded(penalty),
         },
         {
-            **dict(zip(data.NAMES, objective.data, strict=False)),
+            **streams.parts(objective.data),
             "initial_weights": start,
         },
     )

@@ -30,7 +30,8 @@ def best_prior_precision(
             "`validation_data` must be (x, y) or (x, y, sample_weight). "
             f"Received: {type(validation_data).__name__}"
         )
-    inputs, targets, weights = laplace.data(*validation_data)
+    inputs, targets, *weights = laplace.data(*validation_data)
+    weight = weights[0] if weights else None
     before = laplace.prior_precision
     losses = []
     bar = functional.progress.Progress(
@@ -44,7 +45,7 @@ def best_prior_precision(
                 log_probs = _log_probs(
                     laplace, inputs, targets, predictive, num_samples, seed
                 )
-                losses.append(float(-np.average(log_probs, weights=weights)))
+                losses.append(float(-np.average(log_probs, weights=weight)))
             bar.update(number, nll=losses[-1])
     finally:
         laplace.prior_precision = before

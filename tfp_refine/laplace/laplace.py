@@ -10,6 +10,7 @@ from tfp_refine import functional
 from tfp_refine import posteriors
 from tfp_refine.functional import files
 from tfp_refine.functional import likelihoods
+from tfp_refine.functional import streams
 from tfp_refine.laplace import evidence
 from tfp_refine.laplace import grid_search
 from tfp_refine.laplace import hessians
@@ -106,7 +107,10 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
         Args:
             x: Training inputs, `[N, ...]` (or nested), or a finite, batched
                 `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`, which
-                is read once into memory.
+                is read into memory if it has no more than 1 GiB, and else in
+                several passes, block by block. Features of these are kept in
+                memory if they have no more than that, and else computed anew
+                where they are needed, as by `elbo` and `refine`.
             y: Class numbers `[N]` or one-hot rows `[N, C]`, labels 0 and 1
                 `[N, C]` of "multilabel", or regression targets `[N, C]` (`[N]`
                 if `C` is 1).
@@ -126,14 +130,16 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
         """
         _validation.positive_integer("batch_size", batch_size)
         view = self.view
-        x, y, weights, num_examples = functional.data.weighted(
-            x, y, sample_weight, class_weight
+        examples, num_examples = streams.examples(
+            x,
+            y,
+            sample_weight,
+            class_weight,
+            fit=self._fit_inputs,
+            check=self._check_examples,
         )
-        x = view.fit_inputs(x)
-        likelihoods.check_loss(view.model, self._kind, view.num_outputs)
         likelihood = likelihoods.of_kind(self._kind, view.num_outputs)
-        targets = likelihood.targets(y, view.num_outputs)
-        view.find_activation(x, likelihood.activations)
+        view.find_activation(streams.head(examples)[0], likelihood.activations)
         loc, fixed = view.params(), view.fixed()
         if not np.isfinite(loc).all():
             raise ValueError(
@@ -144,22 +150,25 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
         bar = functional.progress.Progress(
             "Laplace", num_examples, verbose, unit="examples"
         )
-        inputs = view.inputs(x, batch_size, bar.update, fixed)
-        weights = None if weights is None else np.asarray(weights, np.float64)
-        total_weight = num_examples if weights is None else float(weights.sum())
+        data = evidence_bound.data_of(
+            examples, likelihood, view, fixed, batch_size, bar.update
+        )
+        is_held = isinstance(data, tuple)
         sums, statistic = None, 0.0
+        total_weight: float = 0
         theta = tf.constant(loc)
-        for rows in blocks(num_examples, self._numbers().terms):
-            block = functional.data.take(inputs, rows)
-            outputs = view.outputs(theta, block, fixed)
-            part = None if weights is None else weights[rows]
-            statistic += float(
-                likelihood.statistic(targets[rows], outputs, part)
-            )
-            terms = self._terms(block, outputs, likelihood, part, loc, fixed)
+        size = max(1, _MAX_NUMBERS // self._numbers().terms)
+        for rows, (inputs, targets, *weights) in streams.blocks(data, size):
+            weight = weights[0] if weights else None
+            outputs = view.outputs(theta, inputs, fixed)
+            statistic += float(likelihood.statistic(targets, outputs, weight))
+            terms = self._terms(inputs, outputs, likelihood, weight, loc, fixed)
             terms = [np.asarray(term, np.float64) for term in terms]
             sums = terms if sums is None else list(map(np.add, sums, terms))
-            if inputs is x:  # all layers: the work is done here
+            total_weight += (
+                float(np.sum(weight)) if weights else rows.stop - rows.start
+            )
+            if not (is_held and isinstance(view, functional.LastLayerView)):
                 bar.update(rows.stop)
         self.hessian = self._hessian_class.from_sums(sums, total_weight)
         self._statistic = statistic
@@ -168,9 +177,15 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
             self._kind, view.num_outputs, view.activation
         )
         self.loc, self.fixed = loc, fixed
-        self.inputs, self.targets, self.weights = inputs, targets, weights
+        self.training_data = data
         self._update()
         return self
+
+    def _check_examples(self, block):
+        view = self.view
+        likelihoods.check_loss(view.model, self._kind, view.num_outputs)
+        likelihood = likelihoods.of_kind(self._kind, view.num_outputs)
+        evidence_bound.check_examples(block, likelihood, view)
 
     def _check_ready(self):
         if self.hessian is None:

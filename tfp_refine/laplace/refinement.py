@@ -13,6 +13,7 @@ from tfp_refine import _validation
 from tfp_refine import bijectors
 from tfp_refine import functional
 from tfp_refine import posteriors
+from tfp_refine.functional import streams
 from tfp_refine.functional import train
 from tfp_refine.functional import update_rules
 from tfp_refine.math import gaussian
@@ -140,7 +141,8 @@ def refine(
         laplace.prior_precision if prior_precision is None else prior_precision,
     )
     _validation.positive_integer("batch_size", batch_size)
-    batches = train.Batches(len(laplace.targets), batch_size)
+    num_examples = streams.num_examples(laplace.training_data)
+    batches = train.Batches(num_examples, batch_size)
     if epochs is None:
         epochs = max(20, -(-_MIN_STEPS // batches.per_epoch))
     _validation.positive_integer("epochs", epochs)
@@ -165,8 +167,7 @@ def refine(
             laplace.link,
             history,
         )
-        refined.inputs, refined.targets = laplace.inputs, laplace.targets
-        refined.weights = laplace.weights
+        refined.training_data = laplace.training_data
         return refined
 
     dtype = laplace.view.dtype
@@ -216,7 +217,7 @@ def _gaussian(laplace, flow, dtype):
 def _loss(laplace, flow, prior_precision, num_samples):
     """Returns the negative bound, per example, for `train.make_program`."""
     view, likelihood = laplace.view, laplace.likelihood
-    num_examples = len(laplace.targets)
+    num_examples = streams.num_examples(laplace.training_data)
     base = _gaussian(laplace, flow, view.dtype)
     weights = [tf.convert_to_tensor(value) for value in laplace.fixed]
 
@@ -251,15 +252,17 @@ def train_params(
     step. Also returns the mean bound of the steps of each part, nats, `[T]`.
     """
     rule = update_rules.Adam()
+    if not isinstance(data, streams.Stream):
+        data = keras.tree.map_structure(functional.tensors.convert, data)
+    feed = streams.feed(data, batches, epochs * batches.per_epoch)
     program = train.make_program(
         loss,
         rule,
-        batches,
+        feed.batches,
         schedule=update_rules.cycle(epochs * batches.per_epoch),
     )
     params = {name: tf.constant(v[np.newaxis]) for name, v in params.items()}
     state = train.State(params, [], rule.zeros(params))
-    data = keras.tree.map_structure(functional.tensors.convert, data)
     bar = functional.progress.Progress(
         "flow refinement", epochs, verbose, unit="epochs"
     )
@@ -268,18 +271,15 @@ def train_params(
     for first in range(0, epochs, per_part):
         last = min(first + per_part, epochs)
         begin, end = first * batches.per_epoch, last * batches.per_epoch
-        result = program(
+        state, found = train.take_steps(
+            program,
+            feed,
             state,
-            [],
             tf.constant([key], tf.int64),
             tf.constant(learning_rate, tf.float32),
-            tf.constant(begin, tf.int64),
-            tf.constant(end, tf.int64),
-            [],
-            data,
+            begin,
+            end,
         )
-        train.check_finite(result, begin, end)
-        state = result.state
-        trace.append(float(result.loss[0]))
+        trace.append(float(found[0]))
         bar.update(last, elbo=trace[-1])
     return {k: v[0].numpy() for k, v in state.params.items()}, np.array(trace)

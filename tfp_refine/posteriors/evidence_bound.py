@@ -25,17 +25,14 @@ class EvidenceBound:
         bijector: `tfb.Bijector` from standard normal draws to weights.
         likelihood: Object of `functional.likelihoods`.
         prior_precision: 1 / variance of the prior of each weight.
-        inputs: Training inputs as `view.outputs` takes them, `[N, ...]` (or
-            nested), such as features; `None` where they are not known.
-        targets: Training targets as `likelihood.log_prob` takes them, array
-            `[N, ...]`; `None` likewise.
-        weights: How often the likelihood of each example counts, array `[N]`;
-            `None` if it does once.
+        training_data: `(inputs, targets)`, or with weights of examples
+            `(inputs, targets, weights)`, `[N, ...]` each: inputs (perhaps
+            nested) as `view.outputs` takes them, such as features, and targets
+            as `likelihood.log_prob` does; or a `streams.Stream` of them; or
+            `None` where they are not known.
     """
 
-    inputs: Any = None
-    targets: Any = None
-    weights: Any = None
+    training_data: Any = None
     # What the family has.
     view: Any
     fixed: Any
@@ -58,7 +55,7 @@ class EvidenceBound:
         Args:
             x: Training inputs, `[N, ...]` (or nested), or a finite, batched
                 `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`, which
-                is read once into memory.
+                is read into memory if it fits, as for `fit`.
             y: Class numbers `[N]` or one-hot rows `[N, C]`, labels 0 and 1
                 `[N, C]` of "multilabel", or regression targets `[N, C]` (`[N]`
                 if `C` is 1).
@@ -69,46 +66,55 @@ class EvidenceBound:
             batch_size: Examples that the model is called on at a time.
 
         Returns:
-            self: This object, with its `inputs`, `targets` and `weights`.
+            self: This object, with its `training_data`.
 
         Raises:
             ValueError: If data are invalid or do not fit the model.
         """
         self._check_ready()
-        self.inputs, self.targets, self.weights = self.data(
+        self.training_data = self.data(
             x, y, sample_weight, class_weight, batch_size
         )
         return self
 
     def data(self, x, y, sample_weight=None, class_weight=None, batch_size=256):
-        """Returns inputs as the view takes them, targets and weights.
-
-        They are `[N, ...]`, and the weights `None` if there are none.
-        """
+        """Reads data, and returns them as `training_data` are."""
         _validation.positive_integer("batch_size", batch_size)
-        x, y, weights, _ = functional.data.weighted(
-            x, y, sample_weight, class_weight
+        examples, _ = functional.streams.examples(
+            x,
+            y,
+            sample_weight,
+            class_weight,
+            fit=self._fit_inputs,
+            check=lambda block: check_examples(
+                block, self.likelihood, self.view
+            ),
         )
-        x = self.view.fit_inputs(x)
-        targets = self.likelihood.targets(y, self.view.num_outputs)
-        inputs = self.view.inputs(x, batch_size, fixed=self.fixed)
-        if weights is not None:
-            weights = np.asarray(weights, np.float64)
-        return inputs, targets, weights
+        return data_of(
+            examples, self.likelihood, self.view, self.fixed, batch_size
+        )
 
-    @property
-    def training_data(self):
-        """The inputs and targets, and weights if there are any, a tuple."""
-        found = self.inputs, self.targets
-        return found if self.weights is None else (*found, self.weights)
+    def _fit_inputs(self, block):
+        x, *others = block
+        return (self.view.fit_inputs(x), *others)
 
-    def check_data(self):
-        """Raises a `ValueError` unless fitted, with training data."""
+    def check_data(self, held=False):
+        """Raises a `ValueError` unless fitted, with training data.
+
+        Also if these must be `held` in memory, and are not.
+        """
         self._check_ready()
-        if self.targets is None:
+        if self.training_data is None:
             raise ValueError(
                 "Training data are not saved with a posterior: give them "
                 "again, `set_data(x, y)`."
+            )
+        if held and isinstance(self.training_data, functional.streams.Stream):
+            raise ValueError(
+                "Training data must fit in memory here: give fewer, "
+                "`set_data(x, y)`. Received: "
+                f"{self.training_data.num_examples} examples of "
+                f"{self.training_data.bytes_per_example} bytes each"
             )
 
     def elbo(
@@ -143,15 +149,44 @@ class EvidenceBound:
             )
 
         data = self.training_data
+        num_parts = len(functional.streams.specs(data))
         program = functional.Program(
-            log_likelihood, varying=(False, False, *[True] * len(data))
+            log_likelihood, varying=(False, False, *[True] * num_parts)
         )
         size = max(1, _MAX_NUMBERS // (num_samples * self.view.num_outputs))
         size = min(size, _MAX_ROWS)
-        for begin in range(0, len(self.targets), size):
-            block = functional.data.take(data, slice(begin, begin + size))
+        for _, block in functional.streams.blocks(data, size):
             elbo += program(theta, list(self.fixed), *block)
         return elbo.numpy()
+
+
+def check_examples(block, likelihood, view):
+    """Raises a `ValueError` if targets or weights do not fit a likelihood."""
+    _, y, *weights = block
+    likelihood.targets(y, view.num_outputs)
+    for weight in weights:
+        functional.example_weights.one_each(weight)
+
+
+def data_of(examples, likelihood, view, fixed, batch_size, on_batch=None):
+    """Returns `EvidenceBound.training_data` of examples, held or a `Stream`.
+
+    A stream whose inputs are small as the view takes them, as features of
+    images are, is held. Of others they are computed anew in each pass.
+    `on_batch` is called with the number of examples done.
+    """
+    is_stream = isinstance(examples, functional.streams.Stream)
+
+    def convert(x, y, *weights):
+        return (
+            view.inputs(x, batch_size, None if is_stream else on_batch, fixed),
+            likelihood.targets(y, view.num_outputs),
+            *(np.asarray(weight, np.float64) for weight in weights),
+        )
+
+    if is_stream:
+        return examples.map(convert).hold(on_batch)
+    return convert(*examples)
 
 
 def push(bijector, z):

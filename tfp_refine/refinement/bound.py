@@ -61,9 +61,35 @@ def expected_log_likelihood(
     Returns a float64 scalar, in a trace; of stacked `params` and keys `[M]` all
     at once, `[M]`.
     """
+    total = log_likelihood_of_draws(
+        objective, params, fixed, data, rows, key, num_samples
+    )
+    count = num_samples * tf.shape(rows, tf.int64)[0]
+    return objective.num_examples * (total / tf.cast(count, tf.float64))
+
+
+def log_likelihood_of_draws(
+    objective,
+    params,
+    fixed,
+    data,
+    rows,
+    key,
+    num_samples,
+    first_block=0,
+    num_blocks=None,
+):
+    """Computes the log likelihood of the examples `rows`, of all draws, nats.
+
+    Arguments and result are those of `expected_log_likelihood`. Each block of
+    rows has its own noise: `rows` start with block `first_block` of all
+    `num_blocks`; if `None`, these rows are all.
+    """
     num_rows = tf.shape(rows, tf.int64)[0]
     size = block_rows(data[0])
     blocks = (num_rows + size - 1) // size
+    if num_blocks is None:
+        num_blocks = blocks
 
     def block_nll(key, params, shared, index):
         fixed, batch = shared
@@ -79,12 +105,14 @@ def expected_log_likelihood(
         compute = functools.partial(draws_first.vectorize, block_nll)
 
     def body(index, total):
-        first = (index % blocks) * size
+        draw, number = index // blocks, index % blocks
+        first = number * size
         block = rows[first : first + size]
         batch = keras.tree.map_structure(
             lambda value: tf.gather(value, block), data
         )
-        return index + 1, total - compute(key, params, (fixed, batch), index)
+        call = draw * num_blocks + first_block + number
+        return index + 1, total - compute(key, params, (fixed, batch), call)
 
     _, total = tf.while_loop(
         lambda index, total: index < num_samples * blocks,
@@ -92,8 +120,7 @@ def expected_log_likelihood(
         (tf.constant(0, tf.int64), tf.zeros_like(key, tf.float64)),
         parallel_iterations=1,
     )
-    per_example = total / tf.cast(num_samples * num_rows, tf.float64)
-    return objective.num_examples * per_example
+    return total
 
 
 def _kl_divergence(params, prior_loc, prior_scale):

@@ -139,13 +139,14 @@ class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
         return self._data | vars(self._settings)
 
     def on_train_begin(self, logs: Any = None):
-        parts, _ = functional.data.examples(**self._data)
         if self._settings.checkpoint_dir is not None:
             resumable.check_folder(self._settings.checkpoint_dir)
         self._checked = False
         if self.model.built:
-            self._check()
-        _compare_weights(self.model, len(parts) == 3)
+            data = self._check()
+        else:
+            data, _ = functional.streams.examples(**self._data)
+        _compare_weights(self.model, len(functional.streams.specs(data)) == 3)
 
     def on_train_batch_end(self, batch: Any, logs: Any = None):
         # `fit` builds some models at their first batch only.
@@ -157,13 +158,11 @@ class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
         self.history = self.ensemble.history
 
     def _check(self):
-        objective_lib.RefinementObjective(
-            self.model,
-            **self._data,
-            loss=self._settings.loss,
-            refine_deterministic=self._settings.refine_deterministic,
+        objective = objective_lib.of_settings(
+            self.model, self._data, self._settings
         )
         self._checked = True
+        return objective.data
 
 
 def _compare_weights(model, has_weights):

@@ -78,20 +78,10 @@ def elbo(
     view = functional.WeightView(model, "none")
     objective = functional.Objective(view, **given)
     objective_lib.check_layers(model, objective.num_examples)
-    program = functional.Program(
-        lambda *arguments: bound.expected_log_likelihood(
-            objective, objective.params, *arguments
-        )
-    )
-    log_likelihood = program(
-        objective.fixed,
-        objective.data,
-        tf.range(objective.num_examples),
-        tf.constant(key, tf.int64),
-        tf.constant(num_samples, tf.int64),
-    )
+    draw = objective.params, objective.fixed, tf.constant(key, tf.int64)
+    log_likelihood = _log_likelihood(objective, [draw], num_samples)
     seeds = keras.random.SeedGenerator(key % 2**31)
-    return float(log_likelihood) - sum(
+    return log_likelihood - sum(
         _kl(weight, marginal_prior, num_samples, seeds) for weight in weights
     )
 
@@ -100,19 +90,57 @@ def _of_gaussian(posterior, given, num_samples, seed):
     """Estimates the bound of a Gaussian of a vector of weights."""
     divergence = posterior.kl_divergence()
     objective = functional.Objective(posterior.view, **given)
-    program = functional.Program(
-        lambda *arguments: bound.expected_log_likelihood(
-            objective, *arguments, num_samples=tf.constant(1, tf.int64)
+    fixed = list(posterior.fixed)
+    draws = [
+        (draw, fixed, key)
+        for draw, key in zip(
+            posterior.sample(num_samples, seed=seed),
+            functional.seeds.keys(seed, num_samples),
+            strict=True,
         )
-    )
-    draws = posterior.sample(num_samples, seed=seed)
-    rows = tf.range(objective.num_examples)
-    keys = functional.seeds.keys(seed, num_samples)
-    log_likelihoods = [
-        program(draw, list(posterior.fixed), objective.data, rows, key)
-        for draw, key in zip(draws, keys, strict=True)
     ]
-    return float(np.mean(log_likelihoods)) - divergence
+    return _log_likelihood(objective, draws, 1) - divergence
+
+
+def _log_likelihood(objective, draws, num_samples):
+    """Estimates the expected log likelihood of all examples, nats, a float.
+
+    Draws are `(params, fixed, key)`. Layers draw `num_samples` times for each.
+    """
+    num_samples = tf.constant(num_samples, tf.int64)
+    if not isinstance(objective.data, functional.streams.Stream):
+        program = functional.Program(
+            lambda *arguments: bound.expected_log_likelihood(
+                objective, *arguments
+            )
+        )
+        rows = tf.range(objective.num_examples)
+        return float(
+            np.mean(
+                [
+                    program(
+                        params, fixed, objective.data, rows, key, num_samples
+                    )
+                    for params, fixed, key in draws
+                ]
+            )
+        )
+    # Block by block, by the same noise.
+    program = functional.Program(
+        lambda *arguments: bound.log_likelihood_of_draws(objective, *arguments),
+        varying=(False, False, True, True, *[False] * 4),
+    )
+    size = bound.block_rows(objective.data.specs[0])
+    num_blocks = tf.constant(-(-objective.num_examples // size), tf.int64)
+    total = 0.0
+    for number, (_, block) in enumerate(objective.data.blocks(size)):
+        rows = tf.range(functional.data.num_examples(block))
+        number = tf.constant(number, tf.int64)
+        for params, fixed, key in draws:
+            total += program(
+                params, fixed, block, rows, key, num_samples, number, num_blocks
+            )
+    return float(total) / (len(draws) * int(num_samples))
 
 
 def _kl(weight, marginal_prior, num_samples, seeds):

@@ -9,6 +9,7 @@ from tfp_refine import _validation
 from tfp_refine import functional
 from tfp_refine.functional import executor as executor_lib
 from tfp_refine.functional import members
+from tfp_refine.functional import streams
 from tfp_refine.functional import train
 from tfp_refine.functional import update_rules
 from tfp_refine.math import philox
@@ -25,18 +26,27 @@ class Engine:
     """Compiled programs of a refinement; each is traced once.
 
     The executor's constants are the objective's `fixed` and `data`; `programs`
-    is a dict of the `Program`s.
+    is a dict of the `Program`s. Of a `Stream` of data, programs of this process
+    get a window for some steps, and the examples of the bounds.
     """
 
     def __init__(
         self, objective, settings, members_per_batch, vectorized, executor
     ):
         self._settings = settings
+        self._objective = objective
         self.members_per_batch = members_per_batch
         self.vectorized = vectorized
-        self._executor = executor
+        # Where steps are taken, and where bounds are evaluated.
+        self._training = self._evaluation = self._executor = executor
+        self._rows = None
         self.num_workers = executor.num_workers
         num_examples = objective.num_examples
+        self._feed = streams.feed(
+            objective.data,
+            train.Batches(num_examples, settings.batch_size),
+            settings.steps,
+        )
 
         def loss(params, fixed, common, batch, key, step):
             nll = tf.reduce_mean(
@@ -51,7 +61,7 @@ class Engine:
         run = train.make_program(
             loss,
             _RULE,
-            train.Batches(num_examples, settings.batch_size),
+            self._feed.batches,
             schedule=update_rules.decay(
                 settings.learning_rate_decay, settings.steps
             ),
@@ -94,15 +104,23 @@ class Engine:
                     row[...] = value
                 state.cost[index] = paid
 
+    def part(self, auxiliary, begin, end):
+        """Returns the step, at most `end`, up to which `run` has its data."""
+        end, part = self._feed.part(begin, end, auxiliary)
+        if self._is_stream:
+            self._training = self._with_data(part)
+        return end
+
     def run(self, state, moments, keys, learning_rate, begin, end):
         """Takes optimization steps `begin` to `end` of each member.
 
-        Adam's moments are a pair of `[M, 2, W]`, the learning rate is that
-        before its decay. Yields a `train.Result` for each batch of members, in
-        order.
+        These are steps of one `part`. Adam's moments are a pair of
+        `[M, 2, W]`, the learning rate is that before its decay. Yields a
+        `train.Result` for each batch of members, in order.
         """
         dtype = state.params.dtype
         return self._in_batches(
+            self._training,
             self.members_per_batch,
             self.programs["run"],
             (
@@ -124,8 +142,17 @@ class Engine:
         """
         # Which may be of a few members: then an equal part for each worker.
         share = -(-len(keys) // self.num_workers)
+        if self._is_stream:
+            # The same rows each time: read once.
+            if not np.array_equal(rows, self._rows):
+                self._evaluation = self._with_data(
+                    self._objective.data.gather(rows)
+                )
+                self._rows = rows
+            rows = np.arange(len(rows))
         return members.together(
             self._in_batches(
+                self._evaluation,
                 min(share, self.members_per_batch),
                 self.programs["evaluate"],
                 (state, np.asarray(keys, np.int64)),
@@ -136,8 +163,15 @@ class Engine:
             )
         )
 
-    def _in_batches(self, size, program, stacked, common):
-        return self._executor.compute(
+    @property
+    def _is_stream(self):
+        return isinstance(self._objective.data, streams.Stream)
+
+    def _with_data(self, data):
+        return executor_lib.LocalExecutor((self._objective.fixed, data))
+
+    def _in_batches(self, executor, size, program, stacked, common):
+        return executor.compute(
             program, common, members.batches(size, *stacked)
         )
 
@@ -198,7 +232,7 @@ def faster(first, second, settings, state):
 
 def _trial_seconds(engine, settings, state):
     """Returns the seconds of a few steps, after a first one that compiles."""
-    for steps in (1, _TRIAL_STEPS):
+    for steps in (1, engine.part(0, 0, _TRIAL_STEPS)):
         begin = time.perf_counter()
         results = engine.run(
             state.members,

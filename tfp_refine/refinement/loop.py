@@ -19,6 +19,8 @@ _INITIAL, _AUXILIARY, _STEPS, _SELECTION, _FINAL, _ROWS = range(6)
 
 # Reports (and chances to save) for each auxiliary variable.
 _REPORTS = 10
+# Examples above which not all of them are permuted, of which to pick some.
+_PERMUTED = 2**24
 # Members whose bounds are evaluated between two chances to save, by a worker.
 _EVALUATED_TOGETHER = 4
 
@@ -96,6 +98,7 @@ class Loop:
         state, settings = self.state, self.settings
         k, begin = state.auxiliary, state.step
         end = min(begin + -(-settings.steps // _REPORTS), settings.steps)
+        end = self.engine.part(k, begin, end)
         behind = np.flatnonzero(~state.ahead)
         results = self.engine.run(
             _rows_of(state.members, behind),
@@ -186,8 +189,10 @@ class Loop:
         size = self.settings.max_eval_examples
         if size >= self.num_examples:
             return np.arange(self.num_examples)
-        key = seeds.key(self.settings.seed, _ROWS)
-        return np.random.default_rng(key).permutation(self.num_examples)[:size]
+        rng = np.random.default_rng(seeds.key(self.settings.seed, _ROWS))
+        if self.num_examples > _PERMUTED:
+            return rng.choice(self.num_examples, size, replace=False)
+        return rng.permutation(self.num_examples)[:size]
 
     def _keys(self, purpose, auxiliary):
         settings = self.settings

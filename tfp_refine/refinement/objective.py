@@ -1,7 +1,9 @@
 """Objectives of refinement: a model, its data and its loss, with a bound."""
 
 from tfp_refine import functional
+from tfp_refine.functional import executor
 from tfp_refine.functional import objective as objective_lib
+from tfp_refine.functional import streams
 
 
 class RefinementObjective(functional.Objective):
@@ -18,6 +20,29 @@ class RefinementObjective(functional.Objective):
         objective_lib.check_finite(model, prior=self.prior)
         super().__init__(view, x, y, loss, **weights)
         check_layers(model, self.num_examples)
+
+
+def of_settings(model, given, settings):
+    """Makes the objective of a refinement, of the data that were given.
+
+    These are a dict, the settings `Settings`, which are checked against both.
+    """
+    if settings.coordinator is not None:
+        executor.check_reachable(model)
+    objective = RefinementObjective(
+        model,
+        **given,
+        loss=settings.loss,
+        refine_deterministic=settings.refine_deterministic,
+    )
+    is_stream = isinstance(objective.data, streams.Stream)
+    if is_stream and settings.coordinator is not None:
+        raise ValueError(
+            "With a `coordinator` each worker holds the data: they must fit in "
+            f"its memory. Received: a dataset of {objective.num_examples} "
+            f"examples, more than {streams.HELD_BYTES / 2**30:g} GiB"
+        )
+    return objective
 
 
 def check_layers(model, num_examples):

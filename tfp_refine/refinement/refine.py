@@ -10,10 +10,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfp_refine import _validation
-from tfp_refine.functional import data
-from tfp_refine.functional import executor
 from tfp_refine.functional import progress
 from tfp_refine.functional import resumable
+from tfp_refine.functional import streams
 from tfp_refine.refinement import engine as engine_lib
 from tfp_refine.refinement import ensemble as ensemble_lib
 from tfp_refine.refinement import loop as loop_lib
@@ -58,16 +57,20 @@ def refine(
     The model is not changed. Its deterministic weights and its noise scale stay
     as they are unless `refine_deterministic`, its BatchNorm statistics in any
     case, and the prior is the one that stands when refinement begins. Memory:
-    the data; 40 bytes for each weight and member; and for the members that are
-    computed at a time 120 bytes for each weight, and activations.
+    the data, or a few windows of them; 40 bytes for each weight and member; and
+    for the members that are computed at a time 120 bytes for each weight, and
+    activations.
 
     Args:
         model: Trained `keras.Model`, functional or subclassed, with variational
             layers. Its posterior must be mean-field and its prior Gaussian,
             as that of `CollapsedMeanKL` is with the means integrated out.
         x: Training inputs, `[N, ...]` (or nested), or a finite, batched
-            `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`, which is
-            read into memory.
+            `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`. It is
+            read into memory if it has no more than 1 GiB; else again and again,
+            in windows of 64 MiB, for some steps each, in which examples are
+            shuffled. Such a dataset should be shuffled already; with
+            `checkpoint_dir`, in the same order each time.
         y: Training targets, `[N, ...]`; of several outputs a dict or list.
             `None` for a dataset.
         sample_weight: Weights, `[N]`: the likelihood of an example counts as
@@ -94,7 +97,8 @@ def refine(
         keep_better: Whether an optimization that lowered the bound is undone.
         num_eval_samples: Weight draws in each evaluation of the bound.
         max_eval_examples: Training examples in each evaluation of the bound,
-            the same ones in all; the bound is estimated for all `N`.
+            the same ones in all, which are held in memory; the bound is
+            estimated for all `N`.
         refine_deterministic: Whether trainable weights without a posterior are
             optimized along, each member's for itself, with their Keras
             regularizers in the loss. The members' bounds then are no longer
@@ -113,8 +117,8 @@ def refine(
         coordinator: `tf.distribute.coordinator.ClusterCoordinator`, such as
             `distribute.connect` returns, whose workers compute the members,
             each on all its cores; or `None`: in this process. Each worker
-            keeps the data in memory. The result does not depend on which
-            worker computes what, nor on workers that die.
+            keeps the data in memory, where they must fit. The result does not
+            depend on which worker computes what, nor on workers that die.
         checkpoint_dir: Folder to save progress in, and to continue from: what
             was finished of each member, every ten seconds or so, less often
             if saving takes long.
@@ -175,14 +179,7 @@ def refine(
 
 def run(model, given, settings):
     """Refines with checked settings and the data that were given, a dict."""
-    if settings.coordinator is not None:
-        executor.check_reachable(model)
-    objective = objective_lib.RefinementObjective(
-        model,
-        **given,
-        loss=settings.loss,
-        refine_deterministic=settings.refine_deterministic,
-    )
+    objective = objective_lib.of_settings(model, given, settings)
     checkpoint = resumable.open_checkpoint(
         settings.checkpoint_dir,
         "refinement",
@@ -190,7 +187,7 @@ def run(model, given, settings):
         settings.depends_on()
         | {"likelihood": resumable.rounded(objective.head_nll)},
         {
-            **dict(zip(data.NAMES, objective.data, strict=False)),
+            **streams.parts(objective.data),
             "posterior": objective.params,
             "prior": objective.prior,
             "other_weights": objective.fixed,
@@ -256,7 +253,7 @@ def _ensemble(objective, settings, state):
             "trace_step": np.array(state.trace_step),
             "trace_elbo": np.array(state.trace_elbo)[:, alive].T,
         },
-        input_specs=data.specs(objective.data[0]),
+        input_specs=streams.specs(objective.data)[0],
     )
 
 

@@ -45,8 +45,9 @@ def cyclical_sghmc(
             changed. Its regularization losses stand for the prior: those of
             `N(0, s**2)` are `keras.regularizers.L2(0.5 / (N * s**2))`.
         x: Training inputs, `[N, ...]` (or nested), or a finite, batched
-            `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`, which is
-            read into memory.
+            `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`. It is
+            read into memory if it has no more than 1 GiB; else again and again,
+            in windows, as by `refine`.
         y: Training targets, `[N, ...]`; of several outputs a dict or list.
             `None` for a dataset.
         sample_weight: Weights, `[N]`: the likelihood of an example counts as

@@ -148,7 +148,7 @@ def nuts(
             "`laplace` must be a Laplace approximation, such as a "
             f"LastLayerLaplace. Received: {type(laplace).__name__}"
         )
-    laplace.check_data()
+    laplace.check_data(held=True)
     if prior_precision is None:
         prior_precision = laplace.prior_precision
     _validation.positive("prior_precision", prior_precision)

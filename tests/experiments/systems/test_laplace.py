@@ -142,7 +142,7 @@ def test_flows_raise_the_bound_and_need_laplace(made):
     base, bounds = start.posterior, []
     for text in ("laplace", "flows", "flows(flow_base=standard_normal)"):
         posterior = fitted(of, text).posterior
-        posterior.inputs, posterior.targets = base.inputs, base.targets
+        posterior.training_data = base.training_data
         bounds.append(posterior.elbo(400, seed=0))
     before, after, scratch = map(np.mean, bounds)
     error = np.std(bounds[1]) / 400**0.5

@@ -59,7 +59,7 @@ def bound(subject: bench.Subject) -> tuple[dict, dict]:
     elif name in _LAPLACES:
         start = subject.expression.chain[1 if name == "flows" else 0]
         base = subject.repetition.fitted(start)[0].posterior
-        posterior.inputs, posterior.targets = base.inputs, base.targets
+        posterior.training_data = base.training_data
         values = posterior.elbo(_NUM_DRAWS, seed=seed)
     else:
         values = refinement.elbo(

@@ -138,7 +138,7 @@ def refine(
             config.flow_base,
         ),
         batch_size=config.flow_batch_size,
-        epochs=_flow_epochs(config, posterior.targets)[0],
+        epochs=_flow_epochs(config, posterior.training_data[1])[0],
         learning_rate=config.flow_learning_rate,
         num_samples=config.flow_samples,
         seed=seed,
