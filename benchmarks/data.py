@@ -6,15 +6,22 @@ Speed: 400 MB of arrays in the format of posteriors, in turn with `dd`, which
 writes as many zeros to the same disk.
 
   python benchmarks/data.py [FOLDER]
+
+With `streams` in place of the folder: peak memory and time of work on datasets
+that are generated as they are read, and larger than what is held; each in a
+process of its own, beside one that does the same with a hundredth of the data.
 """
 
 import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 
 import keras
 import numpy as np
+import tensorflow as tf
+from _memory import peaks
 from _timing import in_turn
 
 import tfp_refine as tfr
@@ -83,8 +90,75 @@ def _speed(folder):
         print(f"  {name:6s}{middle:8.0f} ({low:.0f} to {high:.0f})")
 
 
+def _dataset(num_examples, num_features):
+    """Returns a dataset whose batches are made when they are read."""
+
+    def batch(number):
+        seed = tf.stack([number, 0])
+        x = tf.random.stateless_normal([1000, num_features], seed)
+        return x, tf.reduce_sum(x[:, :4], axis=1, keepdims=True)
+
+    return tf.data.Dataset.range(num_examples // 1000).map(batch)
+
+
+def _mlp(num_examples, num_features, hidden):
+    model = tfr.models.MLP(
+        (num_features,), 1, hidden=(hidden,), num_train_examples=num_examples
+    )
+    model.compile(loss=tfr.losses.GaussianNLL(1.0))
+    return model
+
+
+def _laplace(num_examples):
+    model = tfr.models.to_deterministic(_mlp(num_examples, 32, 64))
+    tfr.laplace.LastLayerLaplace(model, "regression").fit(
+        _dataset(num_examples, 32), batch_size=4096, verbose=0
+    )
+
+
+def _summarize(num_examples):
+    x = _dataset(num_examples, 32).map(lambda x, y: x)
+    tfr.summarize(_mlp(num_examples, 32, 16), x, 10)
+
+
+def _refine(num_examples):
+    tfr.refine(
+        _mlp(num_examples, 1000, 32), _dataset(num_examples, 1000),
+        num_members=2, variance_ratios=(0.5,), steps=100, num_eval_samples=1,
+        verbose=0,
+    )  # fmt: skip
+
+
+# Function, examples, and bytes of each.
+_STREAMS = {
+    "Laplace": (_laplace, 10**7, 132),
+    "summarize": (_summarize, 10**7, 128),
+    "refine": (_refine, 500000, 4004),
+}
+
+
+def run_stream(name, part):
+    """Does some work with a dataset, in a process of its own."""
+    function, num_examples, _ = _STREAMS[name]
+    begin = time.perf_counter()
+    function(round(num_examples * part))
+    print(f"    {time.perf_counter() - begin:.0f} s", flush=True)
+
+
+def _streams():
+    print("peak memory of a process, MiB: with 1% of the data, and all")
+    for name, (_, num_examples, size) in _STREAMS.items():
+        print(f"  {name}, {num_examples * size / 1e9:.1f} GB", flush=True)
+        print("   ", *(f"{peak:.0f}" for peak in peaks(
+            run_stream, [(name, 0.01), (name, 1.0)]
+        )))  # fmt: skip
+
+
 def main():
-    """Prints both tables."""
+    """Prints both tables, or that of streams."""
+    if sys.argv[1:] == ["streams"]:
+        _streams()
+        return
     _memory()
     with tempfile.TemporaryDirectory(dir=(*sys.argv[1:], None)[0]) as folder:
         _speed(folder)
