@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy import stats
 
 from tfp_refine.math import philox
 
@@ -52,6 +53,35 @@ def test_other_draws_are_those_of_tensorflow(seed):
         philox.dropout(x, 0.3, seed, [8, 1]),
         tf.nn.experimental.stateless_dropout(x, 0.3, seed, noise_shape=[8, 1]),
     )
+
+
+@every_seed
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_pairs_are_standard_normal_and_independent(seed, dtype):
+    draws = philox.box_muller((2, 100001), seed, dtype)
+    assert draws.shape == (2, 100001)
+    assert draws.dtype == dtype
+    assert_equal(draws, philox.box_muller((2, 100001), seed, dtype))
+    assert not np.any(draws == philox.box_muller((2, 100001), seed + 1, dtype))
+    first, second = np.asarray(draws, np.float64)
+    for values in (first, second):
+        # The statistic is 0.0062 or more once in 1000 times.
+        assert stats.kstest(values, "norm").statistic < 0.0062
+        assert np.max(np.abs(values)) > 4.0
+    assert np.all(np.isfinite(draws))
+    # The two of a pair are (first, second) of the halves of all numbers.
+    bound = 5.0 / np.sqrt(100001)
+    assert abs(np.mean(first * second)) < bound
+    assert abs(np.mean((first**2 - 1) * (second**2 - 1))) < 2.0 * bound
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 5)])
+def test_pairs_have_any_shape(shape):
+    assert philox.box_muller(shape, SEEDS[0]).shape == shape
+    jit = tf.function(
+        lambda: philox.box_muller(shape, SEEDS[0]), jit_compile=True
+    )
+    assert jit().shape == shape
 
 
 def inside_a_loop(draw):

@@ -6,6 +6,7 @@ which takes more ops to make its key: 7 microseconds a draw elsewhere. So all
 draws of the package are made here, by name under XLA alone.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,27 @@ def normal(
     return tf.random.stateless_normal(
         shape, seed, dtype=dtype, alg=_algorithm()
     )
+
+
+def box_muller(
+    shape: Sequence[int], seed: Any, dtype: Any = tf.float32
+) -> tf.Tensor:
+    """Draws standard normal numbers from a seed, `[2]`, of a static shape.
+
+    They are others than those of `normal`, which on a CPU takes twice as long:
+    its logarithms and cosines are not vectorized. Under XLA they are its own.
+
+    Reference:
+        - [Box and Muller, 1958](https://doi.org/10.1214/aoms/1177706645)
+    """
+    if is_under_xla():
+        return normal(shape, seed, dtype)
+    size = math.prod(shape)
+    pairs = uniform([2, (size + 1) // 2], seed, dtype)
+    radius = tf.sqrt(-2.0 * tf.math.log(1.0 - pairs[0]))  # of (0, 1]
+    angle = 2.0 * math.pi * pairs[1]
+    numbers = [radius * tf.cos(angle), radius * tf.sin(angle)]
+    return tf.reshape(tf.concat(numbers, axis=0)[:size], shape)
 
 
 def uniform(

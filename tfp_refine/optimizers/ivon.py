@@ -339,7 +339,7 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
         number += tf.cast(replica.replica_id_in_sync_group, number.dtype)
         number = number * len(self._indices) + index
         precision = weight_draws.raw(self._precisions[index])
-        deviation = philox.normal(
+        deviation = philox.box_muller(
             precision.shape,
             tf.stack([weight_draws.raw(self._key), number]),
             precision.dtype,
