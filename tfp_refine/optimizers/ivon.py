@@ -54,7 +54,9 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
     a `tf.GradientTape` watches a call of the model that was compiled with this
     optimizer, and keep their values until the next step. So the metrics of
     training are those of draws. Gradients of your own, such as saliency maps,
-    are at the means inside `tfp_refine.layers.mean_weights()`.
+    are at the means inside `tfp_refine.layers.mean_weights()`. Checkpoints hold
+    the scales too; `EarlyStopping(restore_best_weights=True)` brings back the
+    means alone.
 
     A training loop of your own works too: `model.compile(optimizer)`, then
     `optimizer.build(model.trainable_variables)`; call the model under a tape,
