@@ -313,6 +313,24 @@ def test_all_ways_of_training_agree():
         assert_same(state(model), state(expected), rtol=2e-4)
 
 
+def test_the_noise_of_another_graph_is_made_again():
+    expected, model = built(), built()
+    loop(expected, 1, compiled=True)
+    x, _ = data()
+
+    @tf.function
+    def outputs(x):
+        with tf.GradientTape():
+            return model(x, training=True)
+
+    outputs(x)  # draws, and no step follows in this graph
+    layer = model.layers[0]
+    # Not by `setattr`, which Keras tracks.
+    layer.__dict__["call"] = tf.function(layer.call)
+    loop(model, 1, compiled=True)
+    assert_same(state(model), state(expected), rtol=1e-5)
+
+
 def test_without_a_graph_the_first_batch_only_builds():
     model = network(run_eagerly=True)
     x, y = data()
