@@ -4,6 +4,8 @@ PYTHON ?= python3
 DEMO_DIR ?= demo_output
 # Tests run in two processes; those of one file share what they set up.
 PYTEST_FLAGS ?= --numprocesses=2 --dist=loadfile
+# How often `make torture` stops each function and experiment.
+KILLS ?= 20
 BAZEL ?= bazel
 BAZEL_FLAGS ?=
 
@@ -22,7 +24,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow lint format build-file bazel-test has-bazel \
+.PHONY: help demo test test-slow torture lint format build-file bazel-test has-bazel \
 	bench docs docs-serve clean
 
 help: ## List the targets
@@ -38,6 +40,12 @@ test: lint ## Check style and types, run all but the slow tests
 
 test-slow: lint ## Check style and types, run every test
 	TFP_REFINE_CASES=many $(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+torture: $(TEST_STAMP) ## Kill and damage all that can continue, KILLS times
+	TFP_REFINE_KILLS=$(KILLS) $(BIN)/python -m pytest $(PYTEST_FLAGS) \
+		--verbose tests/integration/test_killed.py \
+		tests/integration/test_damaged.py tests/experiments/test_killed.py \
+		tests/refinement/test_cluster.py
 
 lint: $(TEST_STAMP) ## Check the style and the types
 	$(BIN)/ruff check .
