@@ -75,12 +75,44 @@ def _multilabel():
     return network, tfr.losses.BernoulliNLL(), x, y
 
 
+def _two_headed():
+    """Returns a network of a class and a number, by name."""
+    rng = np.random.default_rng(0)
+    x = {"b": rng.normal(size=_N), "a": rng.normal(size=(_N, 3))}
+    inputs = [keras.Input((3,), name="a"), keras.Input((1,), name="b")]
+    hidden = keras.layers.Concatenate()(inputs)
+    hidden = keras.layers.Dense(8, activation="relu")(hidden)
+    outputs = {
+        "kind": keras.layers.Dense(3, name="kind")(hidden),
+        "size": keras.layers.Dense(1, name="size")(hidden),
+    }
+    loss = {
+        "size": tfr.losses.GaussianNLL(0.5),
+        "kind": tfr.losses.CategoricalNLL(),
+    }
+    y = {"kind": np.arange(_N) % 3, "size": x["b"].astype("float32")}
+    return keras.Model(inputs, outputs), loss, x, y
+
+
 NETWORKS = {
     "MobileNetV3Small": lambda: _images("MobileNetV3Small"),
+    "EfficientNetB0": lambda: _images("EfficientNetB0"),
     "text": _text,
     "tagger": _tagger,
     "multilabel": _multilabel,
+    "two_headed": _two_headed,
 }
+
+
+def _as_served(network, x):
+    """Returns inputs as the network declares them, which a server asks for."""
+    if isinstance(x, dict):
+        x = [x[tensor.name] for tensor in network.inputs]
+        return [
+            tf.reshape(tf.cast(leaf, tensor.dtype), [len(leaf), -1])
+            for leaf, tensor in zip(x, network.inputs, strict=True)
+        ]
+    return tf.constant(x, network.inputs[0].dtype)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -106,14 +138,19 @@ def test_a_network_is_converted_fitted_refined_summarized_and_exported(
     )
     assert np.all(np.isfinite(ensemble.elbo_final))
     summary = ensemble.summarize(x, 4, seed=1)
-    assert len(summary.mean) == _N
-    assert np.all(np.isfinite(summary.mean))
-    assert np.all(summary.std > 0.0)
+    for mean, std in zip(
+        *map(keras.tree.flatten, (summary.mean, summary.std)), strict=True
+    ):
+        assert len(mean) == _N
+        assert np.all(np.isfinite(mean))
+        assert np.all(std > 0.0)
     ensemble.export(tmp_path, 3, seed=1)
     served = tf.saved_model.load(tmp_path)
-    np.testing.assert_allclose(
-        served.serve(tf.constant(x[:5], network.inputs[0].dtype)),
-        ensemble.predict(x[:5], 3, seed=1),
-        rtol=1e-4,
-        atol=1e-5,
+    few = keras.tree.map_structure(lambda leaf: leaf[:5], x)
+    keras.tree.map_structure(
+        lambda one, other: np.testing.assert_allclose(
+            one, other, rtol=1e-4, atol=1e-5
+        ),
+        served.serve(_as_served(network, few)),
+        ensemble.predict(few, 3, seed=1),
     )
