@@ -97,6 +97,7 @@ def _two_headed():
 NETWORKS = {
     "MobileNetV3Small": lambda: _images("MobileNetV3Small"),
     "EfficientNetB0": lambda: _images("EfficientNetB0"),
+    "ResNet50V2": lambda: _images("ResNet50V2"),
     "text": _text,
     "tagger": _tagger,
     "multilabel": _multilabel,
