@@ -362,6 +362,14 @@ def test_attention_of_keras_becomes_bayesian_and_back(kind):
     assert layer_case.differ(drawn(x), model(x))
 
 
+def test_attention_with_posteriors_gets_no_dropout_as_well():
+    inputs = keras.Input((3, 6))
+    outputs = make(attention.MULTI_HEAD[0])(inputs, inputs)
+    model = keras.Model(inputs, outputs)
+    with pytest.raises(ValueError, match="has layers with posteriors already"):
+        tfr.models.to_mc_dropout(model, num_train_examples=10)
+
+
 def test_attention_with_adapters_is_kept_and_named():
     inputs = keras.Input((3, 6))
     twin = keras.layers.MultiHeadAttention(2, 3, name="attention")

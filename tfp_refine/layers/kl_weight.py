@@ -144,7 +144,7 @@ def _variational_layers(model: keras.layers.Layer) -> list[Any]:
     layers = [
         layer
         for layer in model._flatten_layers()
-        if hasattr(layer, "variational_weights") or isinstance(layer, WeighsKL)
+        if hasattr(layer, "variational_weights")
     ]
     if not layers:
         raise ValueError(f"'{model.name}' has no variational layers.")

@@ -68,6 +68,13 @@ class PosteriorArguments(kl_weight.WeighsKL, shown_layer.ShownLayer):
         return f"{name}_regularizer"
 
     @property
+    def variational_weights(
+        self,
+    ) -> list[variational_weight.VariationalWeight]:
+        """The layer's own weights with posteriors; not of layers inside."""
+        return []
+
+    @property
     def twin_weights(self) -> dict[str, Weight]:
         """Weight tensors, by the attributes of the Keras layer with them.
 
