@@ -154,9 +154,9 @@ def test_layers_inside_are_named_with_their_path():
     hidden = L.TimeDistributed(
         chain(Scaled(5, 2.0, name="own"), L.Dense(5, name="dense")), name="each"
     )(inputs)
-    hidden = L.SeparableConv1D(5, 2, name="separable")(hidden)
+    hidden = L.SimpleRNN(5, return_sequences=True, name="simple")(hidden)
     inner = keras.Sequential(
-        [keras.Input((3, 5)), OfTwo(name="two")], name="inner"
+        [keras.Input((4, 5)), OfTwo(name="two")], name="inner"
     )
     hidden = Composite(
         Composite(L.Dense(5, name="dense"), name="deep"), name="mine"
@@ -171,7 +171,7 @@ def test_layers_inside_are_named_with_their_path():
     assert "'mine', a Composite, is kept" in messages[1]
     assert "not reached: mine/deep/dense." in messages[1]
     names = messages[2].removesuffix(".").split(": ")[1].split(", ")
-    assert names == ["each/chain/own"]
+    assert names == ["each/chain/own", "simple"]
 
 
 @pytest.mark.parametrize("dimension", [3, None])

@@ -1,6 +1,7 @@
 """Conversion of layers inside custom layers, wrappers, subclassed models."""
 
 import collections
+import re
 
 import keras
 import numpy as np
@@ -39,12 +40,19 @@ def assert_same_at_means(converted, model, x):
 
 
 def paths(model):
-    """Returns the paths of layers with posteriors inside a model."""
+    """Returns the paths of layers with posteriors inside a model.
+
+    Projections of attention are one layer.
+    """
     prefix = f"{model.name}/"
     return sorted(
-        layer.path.removeprefix(prefix)
-        for layer in model._flatten_layers()
-        if getattr(layer, "variational_weights", ())
+        {
+            re.sub("/attention/.*", "/attention", layer.path).removeprefix(
+                prefix
+            )
+            for layer in model._flatten_layers()
+            if getattr(layer, "variational_weights", ())
+        }
     )
 
 
@@ -76,23 +84,18 @@ def classifier(rng):
     return model, np.arange(10).reshape(2, 5)
 
 
-ATTENTION = [
-    f"attention/{name}"
-    for name in ("attention_output", "key", "query", "value")
-]
-BLOCK = [*ATTENTION, "intermediate", "output"]
 NETWORKS = {
     "vision": (vision, 6),
     "text": (text, 7),
     "backbone": (backbone, 6),
     "classifier": (classifier, 5),
 }
-positions_stay = pytest.mark.filterwarnings(
+own_weights_stay = pytest.mark.filterwarnings(
     "ignore:These layers stay:UserWarning"
 )
 
 
-@positions_stay
+@own_weights_stay
 @pytest.mark.parametrize("name", NETWORKS)
 def test_transformers_are_converted_whole_and_back(name, rng, tmp_path):
     make, count = NETWORKS[name]
@@ -120,7 +123,7 @@ def test_transformers_are_converted_whole_and_back(name, rng, tmp_path):
         np.testing.assert_array_equal(now, before)
 
 
-@positions_stay
+@own_weights_stay
 @pytest.mark.parametrize("name", NETWORKS)
 def test_each_posterior_has_one_divergence_in_the_loss(name, rng):
     model, x = NETWORKS[name][0](rng)
@@ -144,7 +147,7 @@ def test_each_posterior_has_one_divergence_in_the_loss(name, rng):
     )
 
 
-@positions_stay
+@own_weights_stay
 @pytest.mark.parametrize(
     "name",
     [
@@ -180,7 +183,7 @@ def test_what_posteriors_can_do_they_do_for_custom_models(name, rng, tmp_path):
     assert paths(member) == paths(converted)
 
 
-@positions_stay
+@own_weights_stay
 def test_a_backbone_keeps_its_class_attributes_and_methods(rng):
     model, x = backbone(rng)
     converted = conversion.convert(model)
@@ -499,20 +502,28 @@ def test_a_shared_layer_is_chosen_by_any_of_its_places():
 @pytest.mark.parametrize(
     ("layers", "expected"),
     [
-        ("block_1", [f"block_1/{name}" for name in BLOCK]),
+        (
+            "block_1",
+            ["block_1/attention", "block_1/intermediate", "block_1/output"],
+        ),
         ("block_1/output", ["block_1/output"]),
         ("output", ["block_0/output", "block_1/output"]),
         (L.Conv2D, ["patches/project"]),
         (
             custom_networks.EncoderBlock,
-            [f"block_{i}/{name}" for i in range(2) for name in BLOCK],
+            [
+                f"block_{i}/{name}"
+                for i in range(2)
+                for name in ("attention", "intermediate", "output")
+            ],
         ),
         (["head", custom_networks.PatchEncoder], ["head", "patches/project"]),
+        ("attention", ["block_0/attention", "block_1/attention"]),
         (lambda layer: layer.name == "output",
          ["block_0/output", "block_1/output"]),
     ],
 )  # fmt: skip
-@positions_stay
+@own_weights_stay
 def test_layers_inside_are_chosen(layers, expected, rng):
     model, x = vision(rng)
     converted = conversion.convert(model, layers=layers)
@@ -526,20 +537,21 @@ def test_names_that_choose_nothing_are_refused(rng):
         conversion.convert(vision(rng)[0], layers="block_7/output")
 
 
-@positions_stay
+@own_weights_stay
 def test_frozen_layers_inside_are_copied_as_they_are(rng):
     model, x = vision(rng)
     model.blocks[0].trainable = False
     model.patches.project.trainable = False
     converted = conversion.convert(model)
-    expected = [f"block_1/{name}" for name in BLOCK]
-    assert paths(converted) == [*expected, "head"]
+    assert paths(converted) == [
+        "block_1/attention", "block_1/intermediate", "block_1/output", "head"
+    ]  # fmt: skip
     assert type(converted.patches.project) is L.Conv2D
     assert converted.blocks[0].trainable_weights == []
     assert len(converted.patches.trainable_weights) == 2
     assert_same_at_means(converted, model, x)
     chosen = conversion.convert(model, layers=["block_0", "project"])
-    assert len(paths(chosen)) == len(BLOCK) + 1
+    assert len(paths(chosen)) == 4
     assert chosen.blocks[0].trainable_weights == []
     assert_same_at_means(chosen, model, x)
 
@@ -765,7 +777,7 @@ def test_preprocessing_inside_is_kept(rng):
     assert_same(tfr.models.to_deterministic(converted)(x), model(x))
 
 
-@positions_stay
+@own_weights_stay
 def test_mixed_precision_inside(rng):
     model = custom_networks.Backbone(10, 8, 1, dtype="mixed_bfloat16")
     converted = conversion.convert(model)
@@ -800,7 +812,7 @@ def test_posteriors_of_custom_layers_become_means_too(rng, tmp_path):
     assert_same_at_means(again, back, x)
 
 
-@positions_stay
+@own_weights_stay
 def test_a_model_may_get_its_posteriors_one_after_another(rng, tmp_path):
     model, x = vision(rng)
     randomized(model, rng)

@@ -555,7 +555,7 @@ def _is_biased_along_another(layer):
             axes = {1, len(outputs.shape) - 1} - {len(outputs.shape) + own}
             if any(outputs.shape[axis] in (None, *lengths) for axis in axes):
                 return True
-    return False
+    return not layer._inbound_nodes  # one inside a layer
 
 
 def _is_worth_a_warning(layer):
