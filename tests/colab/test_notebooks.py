@@ -14,7 +14,7 @@ _ROOT = pathlib.Path(__file__).parents[2]
 _SOURCES = sorted((_ROOT / "colab").glob("*.py"))
 # Stated once, in setup.py.
 _REPOSITORY = re.search(
-    r'url="https://github\.com/([\w-]+/[\w-]+)"',
+    r'URL = "https://github\.com/([\w-]+/[\w-]+)"',
     (_ROOT / "setup.py").read_text(encoding="utf-8"),
 ).group(1)
 _BADGE = (

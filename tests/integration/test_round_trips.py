@@ -210,6 +210,10 @@ MODEL_CASES = {
         lambda: tfr.models.to_deterministic(bayesian()),
         IMAGES,
     ),
+    "to_gaussian": (
+        lambda: tfr.models.to_gaussian(bayesian()).model,
+        IMAGES,
+    ),
     "to_mc_dropout": (dropout, IMAGES),
 }
 CASES = LAYER_CASES | MODEL_CASES

@@ -377,6 +377,7 @@ def test_attention_with_adapters_is_kept_and_named():
     twin.query_dense.enable_lora(2)
     with (
         pytest.warns(UserWarning, match="without posteriors.*attention"),
+        pytest.warns(UserWarning, match="not reached: attention/key"),
         pytest.warns(UserWarning, match="'attention'.* is kept itself"),
     ):
         tfr.models.to_bayesian(model, num_train_examples=10)
