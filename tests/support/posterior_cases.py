@@ -93,6 +93,18 @@ def _ivon(kind, **options):
     return tfr.posterior(model)
 
 
+def _refined_ivon(kind, **options):
+    return tfr.refine(
+        _ivon(kind, **options),
+        *data(kind),
+        num_members=3,
+        variance_ratios=(0.7, 0.7),
+        steps=5,
+        seed=1,
+        verbose=0,
+    )
+
+
 def _mc_dropout(kind, **options):
     model = network(kind, **options)
     converted = tfr.models.to_mc_dropout(
@@ -186,6 +198,7 @@ CLASSIFIERS = {
     "variational": _variational,
     "refined": _refined,
     "ivon": _ivon,
+    "refined_ivon": _refined_ivon,
     "mc_dropout": _mc_dropout,
     "laplace_full": _laplace,
     "laplace_kron": functools.partial(_laplace, hessian="kron"),

@@ -18,6 +18,7 @@ from tfp_refine.functional import tensors
 from tfp_refine.functional import train
 from tfp_refine.functional import trajectory
 from tfp_refine.functional import update_rules
+from tfp_refine.functional.gaussian_view import GaussianView
 from tfp_refine.functional.last_layer_view import AllLayersView
 from tfp_refine.functional.last_layer_view import LastLayerView
 from tfp_refine.functional.mean_field_view import MeanFieldView
@@ -28,6 +29,7 @@ from tfp_refine.functional.weight_view import WeightView
 
 __all__ = [
     "AllLayersView",
+    "GaussianView",
     "LastLayerView",
     "MeanFieldView",
     "Objective",

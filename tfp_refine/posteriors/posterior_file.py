@@ -5,6 +5,7 @@ import numpy as np
 from tfp_refine.functional import copying
 from tfp_refine.functional import data
 from tfp_refine.functional import files
+from tfp_refine.functional import gaussian_view
 from tfp_refine.functional import last_layer_view
 from tfp_refine.functional import layer_calls
 from tfp_refine.functional import mean_field_view
@@ -128,6 +129,8 @@ def _describe(view):
 
 
 def _view(about, model, path):
+    if about["select"] == "gaussian":
+        return gaussian_view.GaussianView(model)
     if about["select"] == "mean_field":
         return mean_field_view.MeanFieldView(model, about["deterministic"])
     if "layer" not in about:

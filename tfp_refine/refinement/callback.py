@@ -11,6 +11,7 @@ import tensorflow as tf
 from tfp_refine import _validation
 from tfp_refine import functional
 from tfp_refine.functional import resumable
+from tfp_refine.optimizers import IVON
 from tfp_refine.refinement import objective as objective_lib
 from tfp_refine.refinement import refine as refine_lib
 from tfp_refine.refinement import settings as settings_lib
@@ -18,6 +19,9 @@ from tfp_refine.refinement import settings as settings_lib
 
 class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
     """Refines a model's mean-field posterior when its training ends.
+
+    That of its variational layers, or of all its weights if it is trained with
+    `optimizers.IVON`.
 
     The model is not changed. Arguments are checked at once; the model and the
     data when training begins. Put it last in the list of callbacks: some, such
@@ -142,14 +146,16 @@ class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
         if self._settings.checkpoint_dir is not None:
             resumable.check_folder(self._settings.checkpoint_dir)
         self._checked = False
-        if self.model.built:
+        optimizer = self.model.optimizer
+        is_first = isinstance(optimizer, IVON) and not optimizer.built
+        if self.model.built and not is_first:
             data = self._check()
         else:
             data, _ = functional.streams.examples(**self._data)
         _compare_weights(self.model, len(functional.streams.specs(data)) == 3)
 
     def on_train_batch_end(self, batch: Any, logs: Any = None):
-        # `fit` builds some models at their first batch only.
+        # `fit` builds some models, and optimizers, at their first batch only.
         if not self._checked:
             self._check()
 

@@ -65,10 +65,7 @@ def elbo(
         "sample_weight": sample_weight,
         "class_weight": class_weight,
     }
-    if isinstance(model, keras.Model):
-        posterior = posteriors.posterior(model)
-        if isinstance(posterior, posteriors.GaussianPosterior):
-            model = posterior
+    model = objective_lib.start_of(model)
     if isinstance(model, posteriors.GaussianPosterior):
         return _of_gaussian(model, given, num_samples, seed)
     key = functional.seeds.key(seed)

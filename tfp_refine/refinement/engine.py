@@ -53,7 +53,7 @@ class Engine:
                 objective.nll(batch, params, common, key, step)
             )
             penalized = nll
-            if settings.refine_deterministic:
+            if objective.view.deterministic_weights:
                 penalty = objective.view.penalty(params)
                 penalized = nll + tf.cast(penalty, nll.dtype)
             return penalized, nll, fixed

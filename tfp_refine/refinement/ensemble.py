@@ -16,10 +16,11 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
 
     Made by `refine` and `RefinementCallback`, or loaded from a file. Weights
     are in the order of `MeanFieldView`: all variational weights, and after
-    these, if they were refined too, the `D` deterministic ones.
+    these, if they were refined too, the `D` deterministic ones; refined from a
+    `GaussianPosterior`, in that of `model.trainable_weights`.
 
     Args:
-        view: `MeanFieldView` of the model.
+        view: `MeanFieldView` or `GaussianView` of the model.
         params: Members' means and untransformed scales, `[M, 2, W]` or
             `[M, 2, W + D]`.
         prior_loc: Means of their conditional priors, `[M, W]`.

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfp_refine import _validation
+from tfp_refine import posteriors
 from tfp_refine.functional import progress
 from tfp_refine.functional import resumable
 from tfp_refine.functional import streams
@@ -22,7 +23,7 @@ from tfp_refine.refinement import state as state_lib
 
 
 def refine(
-    model: keras.Model,
+    model: keras.Model | posteriors.GaussianPosterior,
     x: Any,
     y: Any = None,
     *,
@@ -47,7 +48,7 @@ def refine(
     seed: int | None = None,
     verbose: int = 1,
 ) -> ensemble_lib.RefinedEnsemble:
-    """Refines a model's mean-field posterior into an ensemble.
+    """Refines a mean-field posterior into an ensemble.
 
     For each member, auxiliary variables are drawn one after another; each takes
     a part of the prior's variance, and the posterior, conditioned on its value,
@@ -64,7 +65,11 @@ def refine(
     Args:
         model: Trained `keras.Model`, functional or subclassed, with variational
             layers. Its posterior must be mean-field and its prior Gaussian,
-            as that of `CollapsedMeanKL` is with the means integrated out.
+            as that of `CollapsedMeanKL` is with the means integrated out. Or
+            one of any layers that was trained with `optimizers.IVON`, or a
+            `GaussianPosterior` of all trainable weights of a model, independent
+            and with a prior: then a step draws all weights once for its
+            examples, and a member as a model has its means.
         x: Training inputs, `[N, ...]` (or nested), or a finite, batched
             `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`. It is
             read into memory if it has no more than 1 GiB; else again and again,

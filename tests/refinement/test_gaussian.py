@@ -1,0 +1,172 @@
+"""Refinement of Gaussian posteriors of models of any layers."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfp_refine as tfr
+from tests.support import linear_gaussian
+from tfp_refine import functional
+from tfp_refine.posteriors import covariances
+
+CASE = linear_gaussian.LinearGaussian()
+
+
+def plain():
+    model = keras.Sequential(
+        [keras.Input((2,)), keras.layers.Dense(1, use_bias=False)]
+    )
+    model.compile(loss=tfr.losses.GaussianNLL(CASE.noise_scale))
+    return model
+
+
+def gaussian(model=None, covariance=covariances.Diagonal, **arguments):
+    """Returns the best mean-field posterior of a linear regression."""
+    loc, scale = (np.ravel(v).astype("float32") for v in CASE.mean_field())
+    if covariance is covariances.Diagonal:
+        covariance = covariance(scale)
+    arguments = {"prior_scale": CASE.prior_scale, **arguments}
+    return tfr.posteriors.GaussianPosterior(
+        functional.WeightView(model or plain()),
+        loc,
+        covariance,
+        [],
+        **arguments,
+    )
+
+
+def refine(posterior, **arguments):
+    return tfr.refine(
+        posterior,
+        CASE.x,
+        CASE.y,
+        **{"seed": 1, "verbose": 0, "learning_rate": 0.01, **arguments},
+    )
+
+
+def test_bound_and_variances_come_nearer_to_the_exact_ones():
+    ensemble = refine(gaussian(), num_members=60, num_eval_samples=100)
+    exact = CASE.elbo(*CASE.mean_field())
+    before, after = ensemble.elbo_init, ensemble.elbo_final
+    # Four standard errors: a false alarm in 16000 runs.
+    error = 4.0 * np.std(before) / np.sqrt(60)
+    assert abs(before.mean() - exact) < error
+    error = 4.0 * np.std(after) / np.sqrt(60)
+    gap = CASE.log_evidence() - exact
+    assert exact + 0.3 * gap < after.mean() < CASE.log_evidence() + error
+    x = np.array([[1.0, -1.0], [1.0, 1.0], [1.0, 0.0]], np.float32)
+    draws = ensemble.predict(x, num_samples=6000, seed=2)[..., 0]
+    variance = np.einsum("bi,ij,bj->b", x, np.linalg.inv(CASE.precision), x)
+    mean_field = np.square(x) @ np.square(CASE.mean_field()[1])[:, 0]
+    nearer = np.abs(np.log(draws.var(axis=0) / variance))
+    assert np.all(nearer < np.abs(np.log(mean_field / variance)))
+
+
+@pytest.mark.parametrize("mapping", ["map", "vmap"])
+def test_members_are_those_of_layers_that_draw_once(mapping):
+    """In another stream of draws: bounds agree within their noise."""
+    layer = tfr.layers.DenseReparameterization
+    found, expected = (
+        refine(start, num_members=20, num_eval_samples=50, mapping=mapping)
+        for start in (gaussian(), CASE.model(layer))
+    )
+    difference = found.elbo_final.mean() - expected.elbo_final.mean()
+    error = np.hypot(
+        *(np.std(one.elbo_final) / np.sqrt(20) for one in (found, expected))
+    )
+    assert abs(difference) < 4.0 * error  # a false alarm in 16000 runs
+
+
+def test_draws_are_of_means_and_scales_in_each_call():
+    view = functional.GaussianView(plain())
+    params = tf.constant([[1.0, -2.0], [0.5, -1.0]])
+    x = tf.eye(2)
+    draws = np.stack(
+        [view.call(x, params, [], 3, index)[:, 0] for index in range(2000)]
+    )
+    scale = np.logaddexp(0.0, params[1])
+    # Five standard errors of means and of variances.
+    tolerance = 5.0 * scale / np.sqrt(2000)
+    assert np.all(np.abs(draws.mean(axis=0) - params[0]) < tolerance)
+    ratio = draws.var(axis=0) / scale**2
+    assert np.all(np.abs(ratio - 1.0) < 5.0 * np.sqrt(2.0 / 2000))
+    again = view.call(x, params, [], 3, 7)[:, 0]
+    np.testing.assert_array_equal(again, draws[7])
+
+
+def trained(epochs=20, callbacks=()):
+    model = plain()
+    optimizer = tfr.optimizers.IVON(
+        0.1, len(CASE.x), CASE.prior_scale, beta_2=0.99, seed=1
+    )
+    model.compile(optimizer, model.loss)
+    model.fit(
+        CASE.x, CASE.y, batch_size=20, epochs=epochs, verbose=0,
+        callbacks=[*callbacks],
+    )  # fmt: skip
+    return model
+
+
+def test_a_model_that_ivon_trained_is_refined_as_its_posterior():
+    callback = tfr.RefinementCallback(
+        CASE.x, CASE.y, num_members=2, steps=10, seed=1, verbose=0
+    )
+    model = trained(callbacks=[callback])
+    options = {"num_members": 2, "steps": 10, "learning_rate": 1e-3}
+    for start in (model, tfr.posterior(model)):
+        ensemble = refine(start, **options)
+        np.testing.assert_array_equal(ensemble.params, callback.ensemble.params)
+
+
+def test_the_posterior_counts_not_what_its_model_became():
+    model = plain()
+    posterior = gaussian(model)
+    expected = refine(posterior, num_members=2, steps=5).params
+    model.set_weights([np.full((2, 1), 7.0)])
+    found = refine(posterior, num_members=2, steps=5)
+    np.testing.assert_array_equal(found.params, expected)
+    member = found.member(1)
+    np.testing.assert_array_equal(
+        np.ravel(member.get_weights()[0]), found.loc[1]
+    )
+
+
+def test_laplace_of_all_layers_is_a_start():
+    laplace = tfr.laplace.DiagonalLaplace(
+        plain(), "regression", noise_scale=CASE.noise_scale
+    ).fit(CASE.x, CASE.y, verbose=0)
+    ensemble = refine(laplace, num_members=20, num_eval_samples=100)
+    before = ensemble.elbo_init
+    expected = CASE.elbo(
+        laplace.loc[:, np.newaxis], laplace.scale[:, np.newaxis]
+    )
+    # Four standard errors: a false alarm in 16000 runs.
+    error = 4.0 * np.std(before) / np.sqrt(20)
+    assert abs(before.mean() - expected) < error
+    assert ensemble.elbo_final.mean() > before.mean()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: gaussian(prior_scale=None), "needs the prior of the weights"),
+        (
+            lambda: gaussian(
+                covariance=covariances.Full(
+                    np.eye(2, dtype="float32"), np.ones(2, "float32")
+                )
+            ),
+            "independent weights.*covariance of the class Full",
+        ),
+        (plain, "no variational layers"),
+        (lambda: "model", "keras.Model with variational layers.*Received: str"),
+        (
+            lambda: tfr.posterior(CASE.model()),
+            "GaussianPosterior. Received: VariationalPosterior",
+        ),
+    ],
+)
+def test_other_starts_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        refine(make())
