@@ -221,6 +221,11 @@ class Variational(config.Config):
             of fv.
         kl_scale: Factor on the KL divergence of variational systems; 1 is a
             true bound.
+        ivon_learning_rate: Of ivon, with the schedule of the others.
+        ivon_hessian_init: Of ivon: curvature that it starts from; less starts
+            from a wider posterior.
+        ivon_memory: Of ivon: part of the steps of a training over which
+            curvatures are averaged.
         posterior_rank: Of k_tied and low_rank. Defaults to 2 and 5, or less in
             small layers.
         learn_prior_mean: Of eb: learn the prior's mean too, one for each
@@ -253,6 +258,9 @@ class Variational(config.Config):
     prior_scale: str | None = None
     initial_scale: Positive = 1e-2
     kl_scale: NotNegative = 1.0
+    ivon_learning_rate: Positive = 0.02
+    ivon_hessian_init: Positive = 0.5
+    ivon_memory: Part = 0.1
     posterior_rank: Count | None = None
     learn_prior_mean: bool = False
     alpha_reg: Annotated[float, config.proportion(one=True)] = 0.05

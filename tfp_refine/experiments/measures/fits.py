@@ -152,6 +152,6 @@ WEIGHTS = bench.Measure(
     weights,
     applies=lambda subject: (
         registry.is_network(subject.expression)
-        and subject.fit.network.family != "map"
+        and subject.fit.network.family not in ("map", "ivon")
     ),
 )

@@ -13,6 +13,7 @@ from tfp_refine import initializers
 from tfp_refine import layers
 from tfp_refine import losses
 from tfp_refine import models
+from tfp_refine import optimizers
 from tfp_refine import regularizers
 from tfp_refine.experiments.data import dataset
 from tfp_refine.experiments.harness import fields
@@ -31,8 +32,9 @@ class Network:
     """A network, as the modifiers of a system describe it.
 
     Attributes:
-        family: "map", a network of point estimates; "vi", with variational
-            layers; "ffg" or "mnf", with multiplicative layers.
+        family: "map", a network of point estimates; "ivon", the same, trained
+            by IVON; "vi", with variational layers; "ffg" or "mnf", with
+            multiplicative layers.
         prior: Name of the prior, for variational and multiplicative layers.
         posterior: Name of the posterior family of variational layers.
         initializer: Name of what initializes the posteriors, or `None`.
@@ -145,9 +147,11 @@ def build(
     regularizer = None
     if penalized and network == Network("map"):
         regularizer = _penalty(config, len(data.train[0]))
+    elif network.family == "ivon":
+        _number(config)  # which its prior will be
     if config.model == "gru":
         return _gru(config, data, weights_seed, regularizer)
-    if network.family == "map":
+    if network.family in ("map", "ivon"):
         arguments = {
             "conv_layer": keras.layers.Conv2D,
             "dense_layer": keras.layers.Dense,
@@ -191,9 +195,20 @@ def initialize(
 
 
 def compile_network(
-    model: keras.Model, config: fields.Bench, data: dataset.Dataset, steps: int
+    model: keras.Model,
+    config: fields.Bench,
+    data: dataset.Dataset,
+    steps: int,
+    network: Network | None = None,
+    seed: int | None = None,
 ) -> None:
-    """Compiles a network for a training of so many steps."""
+    """Compiles a network, one of Adam by default, to be trained for some steps.
+
+    The seed is that of the noise of IVON.
+
+    Raises:
+        ValueError: If the prior is none that IVON can have.
+    """
     loss, metrics = _loss(model, config, data), []
     if not data.is_regression and not is_file(config):
         metrics = [
@@ -202,8 +217,21 @@ def compile_network(
             ),
             keras.metrics.SparseCategoricalAccuracy(name="accuracy"),
         ]
+    if network is not None and network.family == "ivon":
+        optimizer = optimizers.IVON(
+            _learning_rate(config, data, steps, config.ivon_learning_rate),
+            len(data.train[0]),
+            _number(config),
+            config.ivon_hessian_init,
+            beta_2=1.0 - 1.0 / max(2.0, config.ivon_memory * steps),
+            seed=seed,
+        )
+    else:
+        optimizer = keras.optimizers.Adam(
+            _learning_rate(config, data, steps, config.learning_rate)
+        )
     model.compile(
-        keras.optimizers.Adam(_learning_rate(config, data, steps)),
+        optimizer,
         loss,
         metrics=metrics,
         jit_compile=False,
@@ -226,9 +254,9 @@ def _loss(model, config, data):
     return kind(from_logits=activation == "linear")
 
 
-def _learning_rate(config, data, steps):
-    """Returns Adam's learning rate, a float or a schedule."""
-    rate, name = config.learning_rate, config.learning_rate_schedule
+def _learning_rate(config, data, steps, rate):
+    """Returns a learning rate, a float or a schedule."""
+    name = config.learning_rate_schedule
     if name == "constant":
         return rate
     if name == "cosine":
@@ -285,13 +313,18 @@ def _scale(text):
 
 def _penalty(config, num_examples):
     """Returns the L2 penalty that a Gaussian prior is, in a mean loss."""
+    return keras.regularizers.L2(0.5 / (num_examples * _number(config) ** 2))
+
+
+def _number(config):
+    """Returns the scale of a prior that is the same for all weights."""
     scale = _scale(config.prior_scale)
     if isinstance(scale, str) or not 0.0 < scale < float("inf"):
         raise ValueError(
-            "A network of point estimates needs a --prior_scale that is a "
+            "A network of layers of Keras needs a --prior_scale that is a "
             f"positive number. Received: --prior_scale={scale}"
         )
-    return keras.regularizers.L2(0.5 / (num_examples * scale**2))
+    return scale
 
 
 def _random_arguments(network, config):
@@ -398,7 +431,7 @@ def _zoo(network, config, data, arguments):
     # penalty of all is its own.
     arguments.pop("bias_posterior", None)
     variational = config.variational
-    if network.family == "map":
+    if network.family in ("map", "ivon"):
         variational, arguments = "none", {"seed": arguments["seed"]}
     return models.ResNet(
         shape,

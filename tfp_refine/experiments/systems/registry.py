@@ -77,6 +77,7 @@ _KRISTIADI = "Kristiadi et al., 2022"
 _LAKSHMINARAYANAN = "Lakshminarayanan et al., 2017"
 _LOUIZOS = "Louizos and Welling, 2017"
 _ROSSI = "Rossi et al., 2019"
+_SHEN = "Shen et al., 2024"
 _TOMCZAK = "Tomczak et al., 2021"
 
 _VARIATIONAL = ("vi", "ffg", "mnf")
@@ -110,6 +111,7 @@ SYSTEMS = {
     "vi": System(
         "VI", "regularizers.GaussianKL", _BLUNDELL,
         "conv_estimator dense_estimator initial_scale kl_scale prior_scale"),
+    "ivon": System("IVON", "optimizers.IVON", _SHEN, "ivon_* prior_scale"),
     "ffg": System("FFG", "layers.DenseMNF", _LOUIZOS, _MULTIPLICATIVE),
     "mnf": System(
         "MNF", "layers.DenseMNF", _LOUIZOS, f"mnf_flow_* {_MULTIPLICATIVE}"),
@@ -166,7 +168,7 @@ SYSTEMS = {
     "refined": System(
         "refined {}", "refine", _HAVASI,
         "num_eval_samples num_members refine_* variance_ratios",
-        ("vi",), variational.refine, variational.why_not_refinable),
+        ("vi", "ivon"), variational.refine, variational.why_not_refinable),
     # Methods that start from a network of point estimates.
     "temperature": System(
         "{}, temperature", "ensembles.TemperatureScaling", "Guo et al., 2017",

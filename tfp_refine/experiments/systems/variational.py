@@ -18,7 +18,9 @@ def train(fit, start=None):
     begin = time.monotonic()
     model = networks.build(network, config, data, fit.seed("weights"))
     steps = refinement_steps(config) if start else config.train_steps
-    networks.compile_network(model, config, data, steps)
+    networks.compile_network(
+        model, config, data, steps, network, fit.seed("training")
+    )
     if networks.is_file(config):
         return fitted.Fitted(
             fit.predictive(model),
@@ -50,10 +52,12 @@ def train(fit, start=None):
         verbose=config.verbose,
     )
     model = trained.model
+    # The scales of IVON are not in the model.
+    vectors = 2 if network.family == "ivon" else 1
     return fitted.Fitted(
         fit.predictive(model),
         steps + (start.num_steps if start else 0),
-        functional.WeightView(model).size,
+        vectors * functional.WeightView(model).size,
         model=model,
         history=trained.history,
         seconds=built + sum(entry["seconds"] for entry in trained.history),
@@ -107,6 +111,8 @@ def why_not_refinable(fit):
             f"{config.num_samples} and {config.num_members}"
         )
     model = networks.build(fit.network, config, fit.data, 0)
+    if fit.network.family == "ivon":
+        return None
     try:
         functional.MeanFieldView(model).prior()
     except ValueError as error:

@@ -1,0 +1,42 @@
+"""Tests of networks that IVON trains, and of their refinement."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tfp_refine.experiments import compare
+
+CONFIG = compare.Config(
+    systems=("ivon", "refined(ivon)"), hidden=(4,), train_steps=30,
+    segments=2, num_samples=4, num_members=2, refine_steps=5,
+    num_eval_samples=2, seeds=1, progress=False,
+)  # fmt: skip
+
+
+def test_ivon_is_trained_refined_and_repeatable(tmp_path):
+    first, second = (
+        compare.run(
+            dataclasses.replace(CONFIG, output_dir=str(tmp_path / name))
+        ).rows.set_index(["system", "metric"])["value"]
+        for name in ("first", "second")
+    )
+    names = ["nll", "rmse", "elbo", "kilobytes"]
+    for system in ("ivon", "refined(ivon)"):
+        np.testing.assert_array_equal(
+            first[system][names], second[system][names]
+        )
+    # Means and scales; those of two members.
+    costs = [first[s]["kilobytes"] for s in ("ivon", "refined(ivon)")]
+    assert costs[1] == 2 * costs[0]
+    assert first["refined(ivon)"]["elbo_init"] == pytest.approx(
+        first["ivon"]["elbo"], rel=0.2
+    )
+
+
+def test_the_prior_of_ivon_has_one_scale(tmp_path):
+    config = dataclasses.replace(
+        CONFIG, prior_scale="fan_in", output_dir=str(tmp_path)
+    )
+    with pytest.raises(ValueError, match="needs a --prior_scale"):
+        compare.run(config)
