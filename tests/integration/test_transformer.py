@@ -41,7 +41,13 @@ def transformer():
     return keras.Model(inputs, L.Dense(2, name="logits")(x))
 
 
-@pytest.fixture(scope="module", params=["flipout", "reparameterization"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        "flipout",
+        pytest.param("reparameterization", marks=pytest.mark.slow),
+    ],
+)
 def trained(request):
     """A Bayesian Transformer that was trained a little, and its texts."""
     keras.utils.set_random_seed(1)

@@ -89,7 +89,9 @@ def test_features_are_held_if_they_are_small(monkeypatch, rng):
         assert_close(found, fit("full", "classification", wide, x, y))
 
 
-@pytest.mark.parametrize("kind", ["full", "all layers"])
+@pytest.mark.parametrize(
+    "kind", ["full", pytest.param("all layers", marks=pytest.mark.slow)]
+)
 def test_flows_are_trained_on_windows(kind, rng):
     model, x, y = problem("classification", rng)
     given = {

@@ -31,6 +31,7 @@ _COMMON = {
             },
             (5, 4),
             keras.layers.Conv1D,
+            marks=pytest.mark.slow,
             id="Conv1DReparameterization",
         ),
         pytest.param(

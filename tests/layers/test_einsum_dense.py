@@ -42,7 +42,14 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 every_equation = pytest.mark.parametrize("name", EQUATIONS)
 
 
-@every_kind
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[pytest.mark.slow] * ("Flipout" not in name))
+        for kind in KINDS
+        for name in [getattr(kind, "__name__", str(kind))]
+    ],
+)
 def test_it_keeps_the_contract_of_the_layers(kind):
     layer_contract.check_layer(
         functools.partial(

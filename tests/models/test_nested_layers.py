@@ -96,7 +96,13 @@ own_weights_stay = pytest.mark.filterwarnings(
 
 
 @own_weights_stay
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (name != "vision"))
+        for name in NETWORKS
+    ],
+)
 def test_transformers_are_converted_whole_and_back(name, rng, tmp_path):
     make, count = NETWORKS[name]
     model, x = make(rng)
@@ -148,14 +154,8 @@ def test_each_posterior_has_one_divergence_in_the_loss(name, rng):
 
 
 @own_weights_stay
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("vision", marks=pytest.mark.slow),
-        pytest.param("text", marks=pytest.mark.slow),
-        "classifier",
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["vision", "text", "classifier"])
 def test_what_posteriors_can_do_they_do_for_custom_models(name, rng, tmp_path):
     model, x = NETWORKS[name][0](rng)
     y = np.arange(len(x)) % 2

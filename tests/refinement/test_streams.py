@@ -85,7 +85,15 @@ def test_members_may_be_computed_elsewhere(problem):
     np.testing.assert_array_equal(part.params[0], whole.params[2])
 
 
-@pytest.mark.parametrize("progress", [0.3, 0.5, 0.7, 0.95])
+@pytest.mark.parametrize(
+    "progress",
+    [
+        pytest.param(0.3, marks=pytest.mark.slow),
+        0.5,
+        pytest.param(0.7, marks=pytest.mark.slow),
+        pytest.param(0.95, marks=pytest.mark.slow),
+    ],
+)
 def test_an_interrupted_refinement_ends_with_the_same_numbers(
     problem, tmp_path, monkeypatch, progress
 ):

@@ -79,7 +79,9 @@ def refine(model, *data, **options):
 
 
 @pytest.mark.usefixtures("_double")
-@pytest.mark.parametrize("mapping", ["map", "vmap"])
+@pytest.mark.parametrize(
+    "mapping", ["map", pytest.param("vmap", marks=pytest.mark.slow)]
+)
 def test_whole_weights_are_repeated_examples(mapping, rng):
     x, y = classes(rng, 8)
     weight = rng.integers(0, 4, 8)
