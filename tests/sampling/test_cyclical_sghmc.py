@@ -244,3 +244,11 @@ def test_bad_arguments_are_refused(problem, options, message):
         sampling.cyclical_sghmc(model, x, y, verbose=0, **options)
     with pytest.raises(ValueError, match="must be a keras.Model"):
         sampling.cyclical_sghmc("model", x, y, verbose=0)
+
+
+def test_a_mean_over_outputs_is_no_log_likelihood(rng):
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    model.compile(loss="mse")
+    x, y = rng.normal(size=(9, 3)), rng.normal(size=(9, 2))
+    with pytest.raises(ValueError, match="is a mean over the 2 outputs"):
+        tfr.sampling.cyclical_sghmc(model, x, y, verbose=0)

@@ -84,7 +84,8 @@ def cyclical_sghmc(
 
     Raises:
         ValueError: If an argument is invalid, the data does not fit the model,
-            or the checkpoint is of something else.
+            the loss is a mean over outputs or further axes, or the checkpoint
+            is of something else.
         FloatingPointError: If the loss is not finite.
 
     Reference:
@@ -104,7 +105,6 @@ def cyclical_sghmc(
         x,
         y,
         loss,
-        per_example=False,
         sample_weight=sample_weight,
         class_weight=class_weight,
     )
