@@ -35,4 +35,5 @@ def main() -> None:
     print(_NEXT, end="")
 
 
-main()
+if __name__ == "__main__":
+    main()
