@@ -70,7 +70,8 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
 
     Args:
         learning_rate: Float or Keras schedule, 0.1 to 0.2 for convolutional
-            networks; better decayed to zero.
+            networks of the paper; better decayed to zero. With few examples,
+            such as a thousand, these may end at the prior: try 0.02.
         num_train_examples: `N`, number of training examples.
         prior_scale: Standard deviation of the prior of each weight; `None`: no
             prior. Defaults to `1.0`.
