@@ -66,14 +66,14 @@ class LayerMaker:
         """Makes an unbuilt layer with these arguments, and none of a model."""
         noise, kernel, bias = (self._key(purpose) for purpose in range(3))
         self._count += 1
-        if noise is not None and issubclass(layer, layers.VariationalLayer):
+        known = _parameters(layer)
+        if noise is not None and "seed" in known:
             arguments.setdefault("seed", noise)
-        arguments.setdefault("kernel_initializer", "glorot_uniform")
-        for name, key in (
-            ("kernel_initializer", kernel),
-            ("bias_initializer", bias),
-        ):
-            if name in arguments:
+        if "kernel_initializer" in known:
+            arguments.setdefault("kernel_initializer", "glorot_uniform")
+        for name in arguments:
+            if name.endswith("initializer"):
+                key = bias if name == "bias_initializer" else kernel
                 arguments[name] = _reseeded(arguments[name], key)
         return layer(*args, **arguments)
 
@@ -90,7 +90,8 @@ def _accepted(kind, arguments):
     for.
     """
     known = _parameters(kind)
-    is_variational = issubclass(kind, layers.VariationalLayer)
+    is_variational = bool(known & {"kernel_posterior", "bias_posterior"})
+    arguments = renamed(kind, arguments)
     for name, value in arguments.items():
         if name not in known and (value is not None or is_variational):
             raise ValueError(
@@ -98,6 +99,16 @@ def _accepted(kind, arguments):
                 f"Received: {name}={value!r}"
             )
     return {name: arguments[name] for name in known & arguments.keys()}
+
+
+def renamed(kind, arguments):
+    """Returns arguments of a kernel by the names that a class has for them."""
+    known = _parameters(kind)
+    names = {name: name.replace("kernel_", "depthwise_") for name in arguments}
+    return {
+        names[name] if names[name] in known else name: value
+        for name, value in arguments.items()
+    }
 
 
 def _parameters(kind):

@@ -8,8 +8,7 @@ from tfp_refine import _validation
 from tfp_refine import layers
 from tfp_refine.layers import argument_types
 from tfp_refine.models import layer_maker
-
-VARIATIONAL = ("none", "hybrid", "full")
+from tfp_refine.models import variants
 
 
 def ResNet(  # Named as a class, as models are in keras.applications.
@@ -101,11 +100,7 @@ def ResNet(  # Named as a class, as models are in keras.applications.
         - [Havasi et al., 2021](https://doi.org/10.3390/e23111475)
     """
     input_shape = _validation.image_shape("input_shape", input_shape)
-    if variational not in VARIATIONAL:
-        raise ValueError(
-            f"`variational` must be one of {VARIATIONAL}. "
-            f"Received: variational={variational!r}"
-        )
+    _validation.one_of("variational", variational, variants.VARIATIONAL)
     num_classes = _validation.positive_integer("num_classes", num_classes)
     depth = _validation.positive_integer("depth", depth)
     num_blocks, left = divmod(depth - 2, 6)
