@@ -33,6 +33,12 @@ _PRIORS = [
         ),
     ),
     st.builds(
+        regularizers.EmpiricalBayesKL,
+        initial_prior_scale=_PRIOR_SCALES,
+        learn_mean=st.booleans(),
+        trainable=st.just(False),
+    ),
+    st.builds(
         regularizers.CollapsedMeanKL,
         alpha_reg=_proportions(),
         prior_scale=_PRIOR_SCALES,

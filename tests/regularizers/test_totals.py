@@ -18,8 +18,8 @@ PRIORS = [
 ]
 
 
-def variable(initializer=None, shape=(), name=None):
-    return keras.Variable(initializer, shape=shape, dtype="float64", name=name)
+def variable(initializer=None, **options):
+    return keras.Variable(initializer, dtype="float64", **options)
 
 
 @pytest.mark.parametrize("prior", PRIORS)

@@ -36,10 +36,15 @@ class EmpiricalBayesKL(kl_regularizer.KLRegularizer):
             inverse Gamma hyperprior of `v`, whose negative log density is added
             to the divergence; `None` for none. `(2.01, 0.101)` is a weak one
             with mean 0.1.
+        trainable: Whether training by gradient changes the prior's variables.
+            With `False`, `callbacks.PriorVarianceOptimization` alone does.
+            Defaults to `True`.
 
     Raises:
         ValueError: If `initial_prior_scale` is neither a positive finite number
-            nor a name, or `inverse_gamma` does not hold two such numbers.
+            nor a name, `inverse_gamma` does not hold two such numbers, or
+            `trainable=False` goes with `closed_form=True`, which has no
+            variables.
 
     Reference:
         - [Havasi et al., 2021](https://doi.org/10.3390/e23111475), section 4
@@ -51,6 +56,7 @@ class EmpiricalBayesKL(kl_regularizer.KLRegularizer):
         initial_prior_scale: float | str = 1.0,
         learn_mean: bool = False,
         inverse_gamma: Sequence[float] | None = None,
+        trainable: bool = True,
     ) -> None:
         self.closed_form = bool(closed_form)
         self.initial_prior_scale = prior_scale_lib.check(
@@ -58,6 +64,12 @@ class EmpiricalBayesKL(kl_regularizer.KLRegularizer):
         )
         self.learn_mean = bool(learn_mean)
         self.inverse_gamma = _check_inverse_gamma(inverse_gamma)
+        self.trainable = bool(trainable)
+        if self.closed_form and not self.trainable:
+            raise ValueError(
+                "`trainable=False` is for a prior with variables, of "
+                "`closed_form=False`. Received: closed_form=True"
+            )
 
     def for_fan_in(self, fan_in: int) -> kl_regularizer.KLRegularizer:
         resolved = copy.copy(self)
@@ -76,13 +88,29 @@ class EmpiricalBayesKL(kl_regularizer.KLRegularizer):
             name=f"{site.name}_prior_untransformed_scale",
             shape=(),
             initializer=keras.initializers.Constant(raw),
+            trainable=self.trainable,
         )
         if not self.learn_mean:
             return (scale,)
         loc = site.add_weight(
-            name=f"{site.name}_prior_loc", shape=(), initializer="zeros"
+            name=f"{site.name}_prior_loc",
+            shape=(),
+            initializer="zeros",
+            trainable=self.trainable,
         )
         return scale, loc
+
+    def best_prior_weights(
+        self, loc: tf.Tensor, scale: tf.Tensor
+    ) -> tuple[tf.Tensor, ...]:
+        if self.closed_form:
+            raise ValueError(
+                "EmpiricalBayesKL with `closed_form=True` has no prior scale "
+                "to set: it is the best one at each step already."
+            )
+        best = self._solve(loc, scale)
+        raw = softplus.inverse(best.scale)
+        return (raw, best.loc) if self.learn_mean else (raw,)
 
     def prior(
         self,

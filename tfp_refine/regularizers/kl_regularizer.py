@@ -58,6 +58,15 @@ class KLRegularizer(_validation.Shown, keras.regularizers.Regularizer):
         """Creates the variables of a weight tensor's prior, if any."""
         return ()
 
+    def best_prior_weights(
+        self, loc: tf.Tensor, scale: tf.Tensor
+    ) -> tuple[tf.Tensor, ...]:
+        """Computes the `prior_weights` with the least divergence.
+
+        Raises a `ValueError` if they have no closed form, or there are none.
+        """
+        raise ValueError(f"{type(self).__name__} has no prior scale to set.")
+
     def prior(
         self, loc: tf.Tensor, scale: tf.Tensor, prior_weights: PriorWeights = ()
     ) -> gaussian.Gaussian:
