@@ -152,13 +152,6 @@ def test_weights_are_floats_one_for_each_example():
             data.examples(_dataset(ONES, ONES), y, sample_weight)
 
 
-def test_weights_of_a_dataset_are_not_ignored():
-    with pytest.raises(ValueError, match="weights of examples are not used"):
-        data.pair(_dataset(ONES, ONES, ONES[:, 0]))
-    x, y, num_examples = data.pair(_dataset(ONES, ONES[:, 0]))
-    assert (x.shape, y.shape, num_examples) == ((4, 2), (4,), 4)
-
-
 def test_inputs_are_checked_the_same_way():
     x = data.inputs([ONES, np.arange(4)])
     assert x[0].dtype == "float32"

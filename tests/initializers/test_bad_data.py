@@ -77,7 +77,7 @@ def test_targets_must_be_one_array_of_rows(y):
 
 
 def test_a_single_example_is_refused():
-    assert_refused("needs 2 examples at least.*: 1", mlp(2), X[:1], Y[:1])
+    assert_refused("needs at least 2 examples.*: 1", mlp(2), X[:1], Y[:1])
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,9 @@ def test_zeros_and_ones_for_one_output_are_classes(data):
 )
 def test_hidden_targets_are_centered_class_by_class(num_outputs, center):
     labels = np.array([0] * 20 + [1] * 5 + [2] * 5) % max(num_outputs, 2)
-    found = targets.of_classes(labels[:, None], num_outputs, 0.01, center)
+    found = targets.of_classes(
+        labels[:, None], np.ones((len(labels), 1)), num_outputs, 0.01, center
+    )
     np.testing.assert_array_equal(found.hidden.variance, found.output.variance)
     means = [
         np.average(each.loc, weights=1.0 / each.variance, axis=0)

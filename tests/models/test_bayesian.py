@@ -398,7 +398,7 @@ def test_seeds_differ_by_layer_and_fix_the_noise():
         ({"initializer": "magic"}, "must be one of"),
         ({"initializer": 3}, "must be one of"),
         ({"initializer": ""}, "must be one of"),
-        ({"data": (1, 2, 3)}, "must be .x, y., or batches of them"),
+        ({"data": (1, 2, 3, 4)}, "`data` must be .*: a tuple of 4"),
         ({"regularizer": "magic"}, "regularizer must be one of"),
         ({"regularizer": "l2"}, "must be a KL regularizer"),
         ({"posterior": "magic"}, "posterior"),

@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 import scipy.special
+import tensorflow as tf
 
 from tfp_refine import layers
 from tfp_refine import losses
@@ -169,3 +170,15 @@ def test_a_model_without_a_loss_is_refused():
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
     with pytest.raises(ValueError, match="compile the model with a loss"):
         posteriors.fast_gradient_sign(model, np.ones((5, 4)), np.zeros(5))
+
+
+def test_weights_change_no_sign_unless_they_are_zero(rng):
+    model = linear_classifier(rng)
+    x = rng.normal(size=(6, 4)).astype("float32")
+    y = rng.integers(3, size=6)
+    weights = np.array([1.0, 0.0, 3.0, 0.5, 0.0, 1e-30])
+    dataset = tf.data.Dataset.from_tensor_slices((x, y, weights)).batch(4)
+    signs = posteriors.fast_gradient_sign(model, dataset, num_samples=1)
+    expected = posteriors.fast_gradient_sign(model, x, y, 1)
+    expected[weights == 0.0] = 0.0
+    np.testing.assert_array_equal(signs, expected)

@@ -33,7 +33,7 @@ class ExactLaplace(posteriors.GaussianPosterior):
         view=functional.LastLayerView,
     ):
         view = view(model)
-        x, y, _ = functional.data.pair(x, y)
+        (x, y), _ = functional.data.examples(x, y)
         view.fit_inputs(x)
         self.likelihood = likelihoods.of_kind(
             kind, view.num_outputs, noise_scale

@@ -295,11 +295,12 @@ def _laplace(name, *data, **weights):
     return laplace.fit(*(data or (X[name], Y)), **weights, verbose=0)
 
 
-def _initialized(name, *data):
+def _initialized(name, *data, **weights):
     changed = copying.copy(model(name, True))
     changed.compile(loss=model(name, True).loss)
     changed.set_weights(model(name, True).get_weights())
-    tfr.initializers.IBLM(seed=1, verbose=False)(changed, *data)
+    initializer = tfr.initializers.IBLM(seed=1, verbose=False)
+    initializer(changed, *data, **weights)
     return np.concatenate([np.ravel(w) for w in changed.weights[-4:]])
 
 
@@ -320,9 +321,7 @@ def _nuts(name, *data, **weights):
 
 
 _STEPS = {"batch_size": 4, "seed": 1, "verbose": 0}
-_NO_WEIGHTS = {"weights": "weights of examples are not used here"}
 _NO_DIRECTION = {
-    **_NO_WEIGHTS,
     "names": "`x` must be one tensor",
     "text": "`x` must be floating",
     "text_dataset": "`x` must be floating",
@@ -429,13 +428,16 @@ FUNCTIONS = {
         ).sample(2, seed=1),
     ),
     "nuts": Function("`nuts` (of a Laplace `fit`)", True, _nuts),
-    "initializers": Function("initializers", True, _initialized, _NO_WEIGHTS),
+    "initializers": Function("initializers", True, _initialized),
     "attack": Function(
         "`fast_gradient_sign`",
         True,
-        lambda name, *data: tfr.posteriors.fast_gradient_sign(
-            model(name, True), *data, num_samples=2, seed=1
-        ).reshape(_N, -1),
+        # Its weights, none of which is 0 here, change nothing.
+        lambda name, *data, sample_weight=None: (
+            tfr.posteriors.fast_gradient_sign(
+                model(name, True), *data, num_samples=2, seed=1
+            ).reshape(_N, -1)
+        ),
         _NO_DIRECTION,
     ),
 }

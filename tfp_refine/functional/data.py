@@ -35,17 +35,6 @@ def examples(
     return with_weights(parts, class_weight), num_examples(parts[0])
 
 
-def pair(x, y=None):
-    """Returns `x`, `y` and `N`, as `examples`, and refuses weights."""
-    parts, num_examples = examples(x, y)
-    if len(parts) == 3:
-        raise ValueError(
-            "The dataset must yield (x, y): weights of examples are not used "
-            "here. Received: (x, y, sample_weight)"
-        )
-    return *parts, num_examples
-
-
 def weighted(x, y=None, sample_weight=None, class_weight=None):
     """Returns `x`, `y`, weights `[N]` and `N`; weights are `None` if not given.
 

@@ -30,7 +30,8 @@ class IBLM(initializer.PosteriorInitializer):
     of independent Gaussians. A unit of the last layer has its own target; one
     of a hidden layer any target or minus that, at random. Class labels become
     Gaussian targets of the logits, through a Dirichlet posterior. Variances are
-    those of all training examples, not of a mini-batch.
+    those of all training examples, not of a mini-batch. The likelihood of an
+    example counts as often as its weight says; one of weight 0 is left out.
 
     The layers that make the outputs are found by what they have an effect on;
     if several are added up, each is fitted to an equal part of the targets. A
@@ -100,6 +101,7 @@ class IBLM(initializer.PosteriorInitializer):
     """
 
     needs = ("x", "y")
+    weighs_examples = True
     # What Rossi et al. do without. Targets of hidden units, and the logits
     # taken together, have mean zero.
     center = True
@@ -152,17 +154,25 @@ class IBLM(initializer.PosteriorInitializer):
             "divergence", divergence, _DIVERGENCES
         )
 
-    def _initialize(self, model, chosen, x, y, rng, bar):
-        number = functional.data.num_examples(x)
+    def _initialize(self, model, chosen, x, y, weights, rng, bar):
+        if weights is None:
+            weights = np.ones(functional.data.num_examples(x))
+        weights = np.asarray(weights, np.float64)
+        if not weights.all():
+            (counted,) = weights.nonzero()
+            x, y = traversal.gather((x, y), counted)
+            weights = weights[counted]
+        number = len(weights)
         if number < 2:
             raise ValueError(
-                f"{type(self).__name__} needs 2 examples at least. Received: "
-                f"{number}"
+                f"{type(self).__name__} needs at least 2 examples whose weight "
+                f"is not 0. Received: {number}"
             )
         calls, outputs = traversal.calls_in_order(model, chosen, x)
         targets = tasks.layer_targets(
             model,
             y,
+            weights,
             outputs,
             self.task,
             self.noise_variance,
@@ -192,7 +202,7 @@ class IBLM(initializer.PosteriorInitializer):
 
             source = mini_batches.Source(call.layer, number, draw, rng)
             batches = self._mini_batches(source, call, made is None)
-            self._fit(call.layer, batches, of_units, number, bar)
+            self._fit(call.layer, batches, of_units, weights, bar)
         traversal.update_moving_statistics(model, x, rng)
 
     def _mini_batches(self, source, call, is_hidden):
@@ -211,7 +221,7 @@ class IBLM(initializer.PosteriorInitializer):
         pool_size = self.pool_size or _POOL_BATCHES * batch_size
         return source.pooled(batch_size, pool_size)
 
-    def _fit(self, layer, batches, of_units, number, bar):
+    def _fit(self, layer, batches, of_units, weights, bar):
         """Sets the posterior of a layer."""
         mean, variance = regression.fit(
             batches,
@@ -221,7 +231,7 @@ class IBLM(initializer.PosteriorInitializer):
             ),
             layer.use_bias,
             self.divergence,
-            number if self.scale_precision else None,
+            weights if self.scale_precision else None,
             bar.add,
         )
         if not np.all(np.isfinite(mean)) or not np.all(np.isfinite(variance)):

@@ -27,12 +27,16 @@ class PosteriorInitializer(_validation.Shown):
 
     # Which of `x` and `y` there must be.
     needs: tuple[str, ...] = ()
+    # Whether weights of examples have an effect.
+    weighs_examples = False
 
     def __init__(self, seed: int | None = None, verbose: int = True) -> None:
         self.seed = None if seed is None else functional.seeds.check(seed)
         self.verbose = bool(verbose)
 
-    def __call__(self, model, x=None, y=None):
+    def __call__(
+        self, model, x=None, y=None, sample_weight=None, class_weight=None
+    ):
         """Initializes a model.
 
         Deterministic layers keep their weights; but initializers that look at
@@ -45,11 +49,14 @@ class PosteriorInitializer(_validation.Shown):
 
         Args:
             model: `keras.Model`; built on `x` if it is not.
-            x: Training inputs, as for `fit`: `[N, ...]` (or nested), or
-                batches of `(x, y)`, such as a `tf.data.Dataset`, a
+            x: Training inputs, `[N, ...]` (or nested), or batches of `(x, y)`
+                or `(x, y, sample_weight)`, such as a `tf.data.Dataset`, a
                 `keras.utils.PyDataset` or a generator. Not needed if nothing
                 depends on them.
-            y: Training targets, `[N, ...]`. Likewise.
+            y: Training targets, `[N, ...]`. Likewise; `None` for batches.
+            sample_weight: Weights of examples, `[N]`; `None` for batches.
+            class_weight: Weights by class number, a dict, in place of
+                `sample_weight`; 1 for those left out.
 
         Returns:
             model: The same.
@@ -57,8 +64,12 @@ class PosteriorInitializer(_validation.Shown):
         Raises:
             ValueError: If there is nothing to initialize, or the data do not
                 fit.
+
+        Warns:
+            UserWarning: If there are weights, and they have no effect, as the
+                initializer has no likelihood that they could count in.
         """
-        x, y = self._read(model, x, y)
+        x, y, weights = self._read(model, x, y, sample_weight, class_weight)
         if not model.built and x is not None:
             model(keras.tree.map_structure(lambda leaf: leaf[:2], x))
         functional.data.check_built(model)
@@ -72,14 +83,14 @@ class PosteriorInitializer(_validation.Shown):
         before = [tf.identity(variable.value) for variable in model.variables]
         try:
             rng = np.random.default_rng(functional.seeds.check(self.seed))
-            self._initialize(model, chosen, x, y, rng, bar)
+            self._initialize(model, chosen, x, y, weights, rng, bar)
         except BaseException:
             for variable, value in zip(model.variables, before, strict=True):
                 variable.assign(value)
             raise
         return model
 
-    def _read(self, model, x, y):
+    def _read(self, model, x, y, sample_weight, class_weight):
         is_batched = functional.sources.is_batched(x)
         for name, value in (("x", x), ("y", y)):
             if name in self.needs and value is None and not is_batched:
@@ -87,18 +98,25 @@ class PosteriorInitializer(_validation.Shown):
                     f"{type(self).__name__} needs training data. "
                     f"Received: {name}=None"
                 )
+        given = y, sample_weight, class_weight
         if x is None:
-            return None, None
-        if y is None and not is_batched:
-            x = functional.data.inputs(x)
+            return None, None, None
+        if not is_batched and all(part is None for part in given):
+            x, weights = functional.data.inputs(x), None
         else:
-            x, y, _ = functional.data.pair(x, y)
-        return functional.model_inputs.fit(model, x), y
+            x, y, weights, _ = functional.data.weighted(x, *given)
+        if weights is not None and not self.weighs_examples:
+            _validation.warn(
+                f"Weights of examples have no effect on {type(self).__name__}, "
+                "which has no likelihood for them to count in."
+            )
+        return functional.model_inputs.fit(model, x), y, weights
 
-    def _initialize(self, model, chosen, x, y, rng, bar):
+    def _initialize(self, model, chosen, x, y, weights, rng, bar):
         """Initializes the `chosen` layers of a built model.
 
-        `x` and `y` are tensors or `None`; `bar` is a progress bar of units.
+        `x`, `y` and `weights`, `[N]`, are tensors or `None`; `bar` is a
+        progress bar of units.
         """
         for layer in chosen:
             self._initialize_layer(layer, rng)

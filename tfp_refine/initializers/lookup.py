@@ -27,7 +27,7 @@ def get(identifier: Any) -> Any:
             its class, or another function of a model and its training data.
 
     Returns:
-        initializer: Function `(model, x, y)`.
+        initializer: Function `(model, x, y, sample_weight=None)`.
 
     Raises:
         ValueError: If it is neither.

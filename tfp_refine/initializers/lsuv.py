@@ -51,7 +51,7 @@ class LSUV(data_free.Orthogonal):
             "max_iterations", max_iterations
         )
 
-    def _initialize(self, model, chosen, x, y, rng, bar):
+    def _initialize(self, model, chosen, x, y, weights, rng, bar):
         calls, _ = traversal.calls_in_order(model, chosen, x)
         for call in calls:
             self._initialize_layer(call.layer, rng)

@@ -29,13 +29,17 @@ class MOPED(_validation.Shown):
         self.delta = _validation.positive("delta", delta)
         self.min_scale = _validation.positive("min_scale", min_scale)
 
-    def __call__(self, model, x=None, y=None):
+    def __call__(
+        self, model, x=None, y=None, sample_weight=None, class_weight=None
+    ):
         """Initializes a model.
 
         Args:
             model: Built `keras.Model` with variational layers.
             x: Not used.
             y: Not used.
+            sample_weight: Not used.
+            class_weight: Not used.
 
         Returns:
             model: The same.
@@ -43,7 +47,7 @@ class MOPED(_validation.Shown):
         Raises:
             ValueError: If there is nothing to initialize.
         """
-        del x, y
+        del x, y, sample_weight, class_weight
         for weight in functional.variational_weights(model):
             if weight.loc.trainable:
                 loc = keras.ops.convert_to_tensor(weight.loc)

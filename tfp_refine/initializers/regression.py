@@ -35,22 +35,24 @@ class UnitTargets(NamedTuple):
         return cls(targets, columns, signs)
 
     def of(self, batch):
-        """Returns the targets of a `MiniBatch`, and variances: `[R, U]`."""
-        columns = self.columns[batch.units]
-        if batch.examples.ndim == 1:
-            index = np.ix_(batch.examples, columns)
-        else:
-            index = batch.examples.T, columns
+        """Returns the targets of a `MiniBatch`, and variances: `[R, U]`.
+
+        Variances are `[R, 1]` if all units have the same.
+        """
         repeats = batch.rows.shape[-2] // batch.examples.shape[-1]
 
         def rows(values):
-            return np.repeat(values, repeats, axis=0)
+            columns = self.columns[batch.units]
+            if values.shape[-1] == 1:  # One column is shared, as the rows may.
+                columns = [0]
+            if batch.examples.ndim == 1:
+                index = np.ix_(batch.examples, columns)
+            else:
+                index = batch.examples.T, columns
+            return np.repeat(values[index], repeats, axis=0)
 
-        loc = rows(self.targets.loc[index] * self.signs[batch.units])
-        variance = self.targets.variance
-        if variance.shape != (1, 1):
-            variance = rows(variance[index])
-        return loc, variance
+        loc = rows(self.targets.loc) * self.signs[batch.units]
+        return loc, rows(self.targets.variance)
 
 
 def fit(
@@ -59,15 +61,15 @@ def fit(
     prior_variance,
     has_bias,
     divergence,
-    num_examples=None,
+    weights=None,
     done=lambda number: None,
 ):
     """Fits units to their mini-batches, given in the order of the units.
 
     Returns means and variances, `[F (+ 1), units]`, biases last.
     `prior_variance` is `[F]`, or `[F + 1]` with a bias. The variances are those
-    of `num_examples` examples, or of the mini-batch if `None`. `done` is called
-    with the number of units of each mini-batch.
+    of all examples, whose `weights` are `[N]`, or of the mini-batch if `None`.
+    `done` is called with the number of units of each mini-batch.
     """
     posteriors = []
     for batch in batches:
@@ -83,9 +85,9 @@ def fit(
             covariance=divergence == "forward",
         )
         variance = linear_regression.factorized_variance(posterior, divergence)
-        if num_examples is not None:
+        if weights is not None:
             # What data add to the precision is that of more of them.
-            factor = num_examples / batch.examples.shape[-1]
+            factor = weights.sum() / weights[batch.examples].sum(axis=-1)
             prior = tf.constant(
                 1.0 / prior_variance[:, np.newaxis], variance.dtype
             )

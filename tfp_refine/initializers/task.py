@@ -15,14 +15,15 @@ _VARIANCE = float(np.exp(-2.0))
 
 
 def layer_targets(
-    model, y, outputs, task, noise_variance, concentration, center
+    model, y, weights, outputs, task, noise_variance, concentration, center
 ):
     """Makes the targets of a model's layers from `y`, `[N]` or `[N, D]`.
 
-    `outputs` are the model's for some examples; `task` is one of `TASKS` or
-    `None`.
+    `weights` of examples are `[N]`, positive; `outputs` are the model's for
+    some examples; `task` is one of `TASKS` or `None`.
     """
     y, num_outputs = _matrix(y), _num_outputs(outputs)
+    weights = weights[:, np.newaxis]
     loss = getattr(model, "loss", None)
     if loss is not None:
         loss = functional.objective.resolve(model)
@@ -34,8 +35,10 @@ def layer_targets(
         )
         if is_binary and num_outputs > 1:
             y = labels.yes_or_no(y, num_outputs)
-            return targets.of_yes_or_no(y, concentration, center)
-        return targets.of_classes(y, num_outputs, concentration, center)
+            return targets.of_yes_or_no(y, weights, concentration, center)
+        return targets.of_classes(
+            y, weights, num_outputs, concentration, center
+        )
     num_targets = y.shape[-1]
     if num_outputs not in (num_targets, 2 * num_targets):
         raise ValueError(
@@ -49,7 +52,7 @@ def layer_targets(
     if noise_variance is None:
         noise_variance = _noise_variance(loss, outputs)
     raw_noise = loss.raw_noise(noise_variance**0.5) if has_noise else None
-    return targets.of_values(y, noise_variance, raw_noise, center)
+    return targets.of_values(y, weights, noise_variance, raw_noise, center)
 
 
 def _matrix(y):

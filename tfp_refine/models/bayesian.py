@@ -107,7 +107,8 @@ def to_bayesian(
             layer that returns whether it gets them. The class or the name of a
             layer with others inside chooses all of these. Defaults to `None`:
             all that can, but frozen ones, which are copied as they are.
-        data: `(x, y)`, or batches of them, such as a `tf.data.Dataset`, for
+        data: `(x, y)` or `(x, y, sample_weight)`, or batches of them, such as
+            a `tf.data.Dataset`, a `keras.utils.PyDataset` or a generator, for
             initializers that look at data.
         seed: Integer that fixes the noise; fresh if `None`.
 
@@ -144,10 +145,10 @@ def to_bayesian(
     set_posteriors = None
     if initializer is not None:
         set_posteriors = initializers.get(initializer)
-    if isinstance(data, tuple) and len(data) != 2:
+    if isinstance(data, tuple) and len(data) not in (2, 3):
         raise ValueError(
-            "`data` must be (x, y), or batches of them. "
-            f"Received: a tuple of {len(data)}"
+            "`data` must be (x, y) or (x, y, sample_weight), or batches of "
+            f"them. Received: a tuple of {len(data)}"
         )
     seed = functional.seeds.check(seed)
     scales = {}
@@ -209,8 +210,8 @@ def to_bayesian(
                 weight.loc.assign(variable)
         _freeze_parts(new.twin_weights, old, new)
     if set_posteriors is not None:
-        pair = data if isinstance(data, tuple) else (data, None)
-        set_posteriors(converted, *pair)
+        parts = data if isinstance(data, tuple) else (data, None)
+        set_posteriors(converted, *parts)
     return converted
 
 

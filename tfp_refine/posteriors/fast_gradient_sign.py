@@ -29,8 +29,10 @@ def fast_gradient_sign(
 
     Args:
         model: Built `keras.Model`, with or without variational layers.
-        x: Inputs, one tensor, `[N, ...]`, or batches of `(x, y)`, such as a
-            `tf.data.Dataset`, a `keras.utils.PyDataset` or a generator.
+        x: Inputs, one tensor, `[N, ...]`, or batches of `(x, y)` or `(x, y,
+            sample_weight)`, such as a `tf.data.Dataset`, a
+            `keras.utils.PyDataset` or a generator. A weight, one for each
+            example, changes nothing, unless it is 0: then so are the signs.
         y: Targets, one tensor, `[N, ...]`; `None` for batches.
         num_samples: Draws of the weights. Defaults to `10`.
         seed: Integer that fixes the draws; fresh ones if `None`.
@@ -59,7 +61,7 @@ def fast_gradient_sign(
     batch_size = _validation.positive_integer("batch_size", batch_size)
     seed = functional.seeds.check(seed)
     functional.data.check_model(model)
-    x, y, num_examples = functional.data.pair(x, y)
+    x, y, weights, num_examples = functional.data.weighted(x, y)
     given, x = x, functional.model_inputs.fit(model, x)
     for name, value in (("x", x), ("y", y)):
         if not isinstance(value, tf.Tensor):
@@ -122,8 +124,11 @@ def fast_gradient_sign(
                 tf.constant(block, tf.int64),
             ).numpy()
         )
+    signs = np.concatenate(signs)
+    if weights is not None:
+        signs[np.equal(weights, 0.0)] = 0.0
     (given,) = keras.tree.flatten(given)
-    return np.concatenate(signs).reshape(given.shape)
+    return signs.reshape(given.shape)
 
 
 def _objective(loss, y, outputs):
