@@ -43,16 +43,17 @@ def swag(
     Args:
         model: Trained `keras.Model`, which is not changed, or an
             `EnsemblePosterior` of points.
-        x: Training inputs, `[N, ...]` (or nested), or a finite, batched
-            `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`. It is
-            read into memory if it has no more than 1 GiB; else again and again,
-            in windows, as by `refine`.
+        x: Training inputs, `[N, ...]` (or nested), or batches of `(x, y)` or
+            `(x, y, sample_weight)`, such as a `tf.data.Dataset`, a
+            `keras.utils.PyDataset` or a generator. Batches are read into
+            memory if they have no more than 1 GiB; else again and again, in
+            windows, as by `refine`.
         y: Training targets, `[N, ...]`; of several outputs a dict or list.
-            `None` for a dataset.
+            `None` for batches.
         sample_weight: Weights, `[N]`: the likelihood of an example counts as
             often as its weight says. Those of positions too, `[N, T]`, with
             losses of `tfr.losses`; of several outputs a dict or list, or one
-            for all. `None` for a dataset of `(x, y, sample_weight)`.
+            for all. `None` for batches.
         class_weight: Weights by class number, a dict, in place of
             `sample_weight`; 1 for those left out.
         num_snapshots: Weights that the moments are of. Defaults to `40`.

@@ -87,13 +87,13 @@ class TemperatureScaling(posteriors.Posterior):
 
         Args:
             x: Validation inputs, `[N, ...]` (or nested), or batches of `(x,
-                y)`, such as a `tf.data.Dataset`, a `keras.utils.PyDataset` or a
-                generator. Not those that the model was trained on.
+                y)` or `(x, y, sample_weight)`, such as a `tf.data.Dataset`, a
+                `keras.utils.PyDataset` or a generator. Not those that the model
+                was trained on.
             y: Class numbers `[N]` or one-hot rows `[N, C]`, or labels 0 and 1,
                 `[N, C]`, if these do not exclude each other.
             sample_weight: Weights, `[N]`: the likelihood of an example counts
-                as often as its weight says. `None` for a dataset of `(x, y,
-                sample_weight)`.
+                as often as its weight says. `None` for batches.
             class_weight: Weights by class number, a dict, in place of
                 `sample_weight`; 1 for those left out.
             batch_size: Examples computed at a time. Defaults to `256`.

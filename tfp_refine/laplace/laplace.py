@@ -105,17 +105,18 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
         """Computes the posterior of the weights, given data.
 
         Args:
-            x: Training inputs, `[N, ...]` (or nested), or a finite, batched
-                `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`, which
-                is read into memory if it has no more than 1 GiB, and else in
-                several passes, block by block. Features of these are kept in
-                memory if they have no more than that, and else computed anew
-                where they are needed, as by `elbo` and `refine`.
+            x: Training inputs, `[N, ...]` (or nested), or batches of `(x, y)`
+                or `(x, y, sample_weight)`, such as a `tf.data.Dataset`, a
+                `keras.utils.PyDataset` or a generator. Batches are read into
+                memory if they have no more than 1 GiB, and else in several
+                passes, block by block. Features of these are kept in memory if
+                they have no more than that, and else computed anew where they
+                are needed, as by `elbo` and `refine`.
             y: Class numbers `[N]` or one-hot rows `[N, C]`, labels 0 and 1
                 `[N, C]` of "multilabel", or regression targets `[N, C]` (`[N]`
                 if `C` is 1).
             sample_weight: Weights, `[N]`: the likelihood of an example counts
-                as often as its weight says.
+                as often as its weight says. `None` for batches.
             class_weight: Weights by class number, a dict, in place of
                 `sample_weight`; 1 for those left out.
             batch_size: Examples that the model is called on at a time.

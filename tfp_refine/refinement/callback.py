@@ -33,7 +33,7 @@ class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
     are weights is seen, where training calls `model.compute_loss`.
 
     Args:
-        x: Training inputs.
+        x: Training inputs, of any kind that `refine` takes.
         y: Training targets.
         sample_weight: Weights of examples.
         class_weight: Weights by class number.

@@ -70,18 +70,19 @@ def refine(
             `GaussianPosterior` of all trainable weights of a model, independent
             and with a prior: then a step draws all weights once for its
             examples, and a member as a model has its means.
-        x: Training inputs, `[N, ...]` (or nested), or a finite, batched
-            `tf.data.Dataset` of `(x, y)` or `(x, y, sample_weight)`. It is
-            read into memory if it has no more than 1 GiB; else again and again,
-            in windows of 64 MiB, for some steps each, in which examples are
-            shuffled. Such a dataset should be shuffled already; with
+        x: Training inputs, `[N, ...]` (or nested), or batches of `(x, y)` or
+            `(x, y, sample_weight)`, such as a `tf.data.Dataset`, a
+            `keras.utils.PyDataset` or a generator. Batches are read into
+            memory if they have no more than 1 GiB; else again and again, in
+            windows of 64 MiB, for some steps each, in which examples are
+            shuffled. Then they should be shuffled already; with
             `checkpoint_dir`, in the same order each time.
         y: Training targets, `[N, ...]`; of several outputs a dict or list.
-            `None` for a dataset.
+            `None` for batches.
         sample_weight: Weights, `[N]`: the likelihood of an example counts as
             often as its weight says. Those of positions too, `[N, T]`, with
             losses of `tfr.losses`; of several outputs a dict or list, or one
-            for all. `None` for a dataset of `(x, y, sample_weight)`.
+            for all. `None` for batches.
         class_weight: Weights by class number, a dict, in place of
             `sample_weight`; 1 for those left out.
         num_members: `M`, ensemble members.
