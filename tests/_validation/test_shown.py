@@ -31,6 +31,10 @@ from tfp_refine import functional
         ),
         (lambda: tfr.losses.GaussianNLL(0.1), "GaussianNLL(scale=0.1)"),
         (
+            lambda: tfr.losses.GaussianNLL(0.1, "mine", reduction=None),
+            "GaussianNLL(scale=0.1, name='mine', reduction=None)",
+        ),
+        (
             lambda: tfr.metrics.MeanLoss(keras.losses.MeanSquaredError()),
             "MeanLoss(loss=MeanSquaredError(name='mean_squared_error', "
             "reduction='sum_over_batch_size'))",

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-# Of Keras' objects, what few readers ask for.
+# Of Keras' objects, what few readers ask for: shown if it is another than a
+# default.
 _HIDDEN = ("dtype", "kwargs", "name", "reduction")
 
 
@@ -19,13 +20,17 @@ class Shown:
 
     def _shown_arguments(self) -> dict[str, Any]:
         """Returns the arguments that `repr` shows, by name."""
-        names = inspect.signature(type(self)).parameters
+        parameters = inspect.signature(type(self)).parameters
         config = self.get_config() if hasattr(self, "get_config") else {}
-        return {
-            name: config[name] if name in config else getattr(self, name)
-            for name in names
-            if name not in _HIDDEN
-        }
+        shown = {}
+        for name, parameter in parameters.items():
+            default = parameter.default
+            if name in _HIDDEN and default in (None, parameter.empty):
+                continue
+            value = config[name] if name in config else getattr(self, name)
+            if name not in _HIDDEN or value != default:
+                shown[name] = value
+        return shown
 
     def __repr__(self) -> str:
         return shown_call(type(self).__name__, self._shown_arguments())
