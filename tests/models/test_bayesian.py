@@ -307,9 +307,12 @@ def test_layers_with_more_weights_than_usual_are_kept_and_named(change, rng):
     layer = model.layers[0]
     getattr(layer, change)({"enable_lora": 2, "quantize": "int8"}[change])
     x = rng.normal(size=(3, 6)).astype("float32")
-    with pytest.warns(UserWarning, match=rf"kind: {layer.name}\."):
+    message = rf"kind: {layer.name}\. Kernels that are quantized, or .*LoRA"
+    with pytest.warns(UserWarning, match=message):
         converted = conversion.convert(model)
     conversion.assert_equal_at_means(converted, model, x)
+    with pytest.raises(ValueError, match="no layer .*quantized, or .*LoRA"):
+        conversion.convert(keras.Sequential([keras.Input((6,)), layer]))
 
 
 def test_where_keras_adds_biases_elsewhere_it_is_told(rng):

@@ -92,9 +92,8 @@ class PosteriorArguments(kl_weight.WeighsKL, shown_layer.ShownLayer):
         """Raises a `NotImplementedError`: weights are distributions."""
         del mode, type_check, config
         raise NotImplementedError(
-            f"Layer '{self.name}', a {type(self).__name__}, cannot be "
-            "quantized, as its weights are distributions. Quantize a "
-            "deterministic copy: "
+            f"Layer '{self.name}' ({type(self).__name__}) cannot be quantized, "
+            "as its weights are distributions. Quantize a deterministic copy: "
             "`tfp_refine.models.to_deterministic(model).quantize(...)`."
         )
 
@@ -102,7 +101,7 @@ class PosteriorArguments(kl_weight.WeighsKL, shown_layer.ShownLayer):
         """Raises a `NotImplementedError`: posteriors have no adapters."""
         del rank, options
         raise NotImplementedError(
-            f"Layer '{self.name}', a {type(self).__name__}, has a posterior of "
+            f"Layer '{self.name}' ({type(self).__name__}) has a posterior of "
             "its whole kernel, and no low-rank adapters (LoRA). Choose other "
             "layers with `layers` of `tfp_refine.models.to_bayesian`; those "
             "with adapters are copied as they are."

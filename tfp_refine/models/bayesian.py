@@ -182,10 +182,15 @@ def to_bayesian(
 
     converted, changed = cloning.clone(model, convert)
     chosen.check_all_found()
+    hint = ""
+    if _has_more_weights(model):
+        hint = (
+            " Kernels that are quantized, or have low-rank adapters (LoRA), "
+            "get none."
+        )
     if not changed:
-        hint = ""
         if chosen.frozen:
-            hint = (
+            hint += (
                 " These are frozen: make them trainable, or choose them with "
                 f"`layers`: {', '.join(chosen.frozen)}."
             )
@@ -198,7 +203,7 @@ def to_bayesian(
     if kept:
         _validation.warn(
             "These layers stay without posteriors, as there is no variational "
-            f"layer of their kind: {', '.join(kept)}.",
+            f"layer of their kind: {', '.join(kept)}.{hint}",
         )
     _check_biases(changed)
     for old, new in changed.items():
