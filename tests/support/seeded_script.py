@@ -40,6 +40,15 @@ def bayesian():
     )
 
 
+def fitted_by_ivon(x, y):
+    """Returns `network` without posteriors, fitted by IVON."""
+    model = network(keras.layers.Dense)
+    optimizer = tfr.optimizers.IVON(0.1, num_train_examples=NUM_EXAMPLES)
+    model.compile(optimizer, model.loss)
+    model.fit(x, y, epochs=2, batch_size=16, verbose=0)
+    return model
+
+
 def functions(x, y):
     """Returns functions of nothing, by name; each returns arrays."""
     found = {}
@@ -60,6 +69,18 @@ def functions(x, y):
             found[f"fit {name}"] = functools.partial(
                 _fit, functools.partial(kind, **options), x, y, fit
             )
+
+    ivon = fitted_by_ivon(x, y)
+    found["fit IVON"] = functools.partial(fitted_by_ivon, x, y)
+
+    @add
+    def refine_ivon():
+        return tfr.refine(ivon, x, y, num_members=2, steps=5, **short).params
+
+    @add
+    def to_bayesian_of_ivon():
+        posterior = tfr.posterior(ivon)
+        return tfr.models.to_bayesian(ivon, posterior=posterior, **options)(x)
 
     @add
     def multilayer_perceptron():
@@ -90,6 +111,7 @@ def functions(x, y):
 
     posteriors = {
         "variational": tfr.posterior(model),
+        "ivon": tfr.posterior(ivon),
         "refined": tfr.refine(
             model, x, y, num_members=2, steps=5, **short
         ),
