@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.support import bayesian_linear
 from tfp_refine import initializers
@@ -253,3 +254,22 @@ def test_unit_variances_need_inputs():
     model = models.MLP((6,), 4, hidden=(5,), seed=1)
     with pytest.raises(ValueError, match="LSUV needs.*x=None"):
         initializers.LSUV(verbose=False)(model)
+
+
+def test_unit_variances_need_no_targets(rng):
+    x = rng.normal(size=(40, 6)).astype("float32")
+    dataset = tf.data.Dataset.from_tensor_slices(x).batch(7)
+
+    def weights(data):
+        model = models.MLP((6,), 4, hidden=(5,), seed=1)
+        initializers.LSUV(seed=0, verbose=False)(model, data)
+        return model.get_weights()
+
+    expected = weights(x)
+    for data in (
+        dataset,
+        iter(dataset),
+        dataset.map(lambda rows: (rows, 1.0 * rows)),
+    ):
+        for one, other in zip(weights(data), expected, strict=True):
+            np.testing.assert_array_equal(one, other)

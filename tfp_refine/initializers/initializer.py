@@ -51,8 +51,8 @@ class PosteriorInitializer(_validation.Shown):
             model: `keras.Model`; built on `x` if it is not.
             x: Training inputs, `[N, ...]` (or nested), or batches of `(x, y)`
                 or `(x, y, sample_weight)`, such as a `tf.data.Dataset`, a
-                `keras.utils.PyDataset` or a generator. Not needed if nothing
-                depends on them.
+                `keras.utils.PyDataset` or a generator. Targets, or all of it,
+                are not needed if nothing depends on them.
             y: Training targets, `[N, ...]`. Likewise; `None` for batches.
             sample_weight: Weights of examples, `[N]`; `None` for batches.
             class_weight: Weights by class number, a dict, in place of
@@ -98,10 +98,15 @@ class PosteriorInitializer(_validation.Shown):
                     f"{type(self).__name__} needs training data. "
                     f"Received: {name}=None"
                 )
-        given = y, sample_weight, class_weight
         if x is None:
             return None, None, None
-        if not is_batched and all(part is None for part in given):
+        if is_batched and "y" not in self.needs and y is sample_weight is None:
+            # Perhaps of inputs alone.
+            parts = functional.sources.Batches(x).read()
+            x, y, sample_weight = (*parts, None, None)[:3]
+        given = y, sample_weight, class_weight
+        is_alone = all(part is None for part in given)
+        if is_alone and not functional.sources.is_batched(x):
             x, weights = functional.data.inputs(x), None
         else:
             x, y, weights, _ = functional.data.weighted(x, *given)
