@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from tfp_refine import functional
 from tfp_refine import losses
+from tfp_refine.functional import links
 from tfp_refine.functional import objective
 
 
@@ -115,88 +116,7 @@ def test_a_loss_for_each_output_is_refused(loss):
         objective.resolve(compiled("mse"), loss)
 
 
-# How outputs relate to class probabilities.
-
-LOGITS = objective.Link("softmax", from_logits=True)
 LOSSES = keras.losses
-
-
-@pytest.mark.parametrize(
-    ("loss", "expected"),
-    [
-        (LOSSES.SparseCategoricalCrossentropy(from_logits=True), LOGITS),
-        (LOSSES.CategoricalCrossentropy(), ("softmax", False)),
-        (LOSSES.CategoricalFocalCrossentropy(), ("softmax", False)),
-        ("sparse_categorical_crossentropy", ("softmax", False)),
-        (LOSSES.categorical_crossentropy, ("softmax", False)),
-        (LOSSES.BinaryCrossentropy(from_logits=True), ("sigmoid", True)),
-        (LOSSES.BinaryFocalCrossentropy(), ("sigmoid", False)),
-        ("binary_crossentropy", ("sigmoid", False)),
-        ("mse", None),
-        (losses.GaussianNLL(), None),
-        (lambda y_true, y_pred: y_pred, None),
-        ({"a": "mse"}, None),
-        (["mse"], None),
-        ("no such loss", None),
-    ],
-)
-def test_a_loss_says_what_outputs_are(loss, expected):
-    assert objective.find_link(compiled("mse"), loss) == expected
-    if not isinstance(loss, dict | list) and loss != "no such loss":
-        assert objective.find_link(compiled(loss)) == expected
-
-
-@pytest.mark.parametrize(
-    ("activation", "expected"),
-    [
-        ("softmax", ("softmax", False)),
-        ("sigmoid", ("sigmoid", False)),
-        ("relu", None),
-        (None, None),
-    ],
-)
-def test_without_a_loss_the_activation_says_it(activation, expected):
-    model = keras.Sequential(
-        [keras.Input((2,)), keras.layers.Dense(3, activation=activation)]
-    )
-    assert objective.find_link(model) == expected
-    # A loss goes before it.
-    assert objective.find_link(model, "mse") is None
-
-
-def test_a_model_without_layers_is_no_classifier():
-    class Empty(keras.Model):
-        def call(self, inputs):
-            return inputs
-
-    assert objective.find_link(Empty()) is None
-
-
-def test_probabilities_are_those_of_the_link(y_pred):
-    logits = y_pred.astype("float64")
-    softmax = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
-    sigmoid = 1.0 / (1.0 + np.exp(-logits))
-    for function, from_logits, outputs, expected in (
-        ("softmax", True, logits, softmax),
-        ("softmax", False, softmax, softmax),
-        ("sigmoid", True, logits, sigmoid),
-        ("sigmoid", False, sigmoid, sigmoid),
-        # One output is of the second of two classes.
-        ("sigmoid", True, logits[:, :1], [1 - sigmoid[:, 0], sigmoid[:, 0]]),
-        ("sigmoid", False, sigmoid[:, :1], [1 - sigmoid[:, 0], sigmoid[:, 0]]),
-    ):
-        if isinstance(expected, list):
-            expected = np.stack(expected, axis=-1)
-        link = objective.Link(function, from_logits)
-        found = link.probabilities(tf.constant(outputs))
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
-
-
-def test_small_probabilities_of_a_logit_do_not_vanish():
-    link = objective.Link("sigmoid", from_logits=True)
-    probs = link.probabilities(tf.constant([[60.0], [-60.0]]))
-    expected = [[np.exp(-60.0), 1.0], [1.0, np.exp(-60.0)]]
-    np.testing.assert_allclose(probs, expected, rtol=1e-5)
 
 
 # A model, its data and its loss.
@@ -216,7 +136,7 @@ def test_an_objective_holds_what_work_starts_from(rng):
     model = compiled(LOSSES.SparseCategoricalCrossentropy(from_logits=True))
     found = made(model, x, y)
     assert found.num_examples == 5
-    assert found.link == LOGITS
+    assert found.link == links.Link("softmax", from_logits=True)
     np.testing.assert_allclose(found.data[0], x, rtol=1e-6)
     np.testing.assert_array_equal(found.params, found.view.params())
     nll = found.nll(found.data, found.params, found.fixed, 1, 0)

@@ -6,7 +6,7 @@ import tensorflow as tf
 from tests.support import two_heads
 from tfp_refine import functional
 from tfp_refine import losses
-from tfp_refine.functional import objective
+from tfp_refine.functional import links
 from tfp_refine.functional import several_outputs
 
 FACTORS = [2.0, 0.25]
@@ -145,9 +145,7 @@ def test_subclassed_models_are_called_to_see_their_outputs(form, rng):
     expected = model.evaluate(x, y, batch_size=len(x), verbose=0)
     np.testing.assert_allclose(mean_loss(found), expected[0], rtol=1e-5)
     names = two_heads.NAMES if form == "dict" else ("0", "1")
-    assert found.link == objective.Links(
-        names, (objective.Link("softmax", True), None)
-    )
+    assert found.link == links.Links(names, (links.Link("softmax", True), None))
 
 
 def test_each_output_has_its_mask(rng):
@@ -259,48 +257,3 @@ def test_names_are_those_that_a_model_knows():
     assert names(twice, twice.output) == ("0", "1")
     sequence = keras.Sequential([keras.Input((2,)), model.get_layer("label")])
     assert names(sequence, sequence.outputs[0]) == ("label",)
-
-
-# Class probabilities of several outputs.
-
-LINKS = objective.Links(
-    ("label", "size"), (objective.Link("softmax", True), None)
-)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_losses_say_which_outputs_classify(form):
-    model = two_heads.make_model(form)
-    assert objective.find_link(model) is None
-    for given in (
-        two_heads.losses_of(),
-        [*two_heads.losses_of().values()],
-        {"label": losses.CategoricalNLL()},
-    ):
-        assert objective.find_link(model, given) == LINKS
-        model.compile("sgd", given)
-        if len(given) == 2:
-            assert objective.find_link(model) == LINKS
-    assert objective.find_link(model, "mse") is None
-    assert objective.find_link(model, ["mse"] * 3) is None
-    assert objective.restore_link(objective.describe_link(LINKS)) == LINKS
-
-
-def test_activations_say_it_without_a_loss():
-    inputs = keras.Input((2,))
-    heads = {
-        "a": keras.layers.Dense(1)(inputs),
-        "b": keras.layers.Dense(3, activation="softmax")(inputs),
-    }
-    assert objective.find_link(keras.Model(inputs, heads)) == objective.Links(
-        ("a", "b"), (None, objective.Link("softmax", False))
-    )
-
-
-def test_one_output_in_a_list_is_one_output():
-    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    model.build()
-    link = objective.find_link(
-        keras.Model(model.inputs, model.outputs[0]), [losses.BernoulliNLL()]
-    )
-    assert link == objective.Link("sigmoid", True)

@@ -5,7 +5,7 @@ import numpy as np
 from tfp_refine import functional
 from tfp_refine import posteriors
 from tfp_refine.functional import likelihoods
-from tfp_refine.functional import objective
+from tfp_refine.functional import links
 from tfp_refine.posteriors import covariances
 
 
@@ -62,7 +62,7 @@ class ExactLaplace(posteriors.GaussianPosterior):
         link = None
         if kind == "classification":
             function = "softmax" if view.num_outputs > 1 else "sigmoid"
-            link = objective.Link(function, activation == "linear")
+            link = links.Link(function, activation == "linear")
         super().__init__(
             view, loc, covariances.Full(vectors, values**-0.5), fixed, link
         )

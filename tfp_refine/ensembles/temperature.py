@@ -16,11 +16,11 @@ from tfp_refine import posteriors
 from tfp_refine.functional import copying
 from tfp_refine.functional import files
 from tfp_refine.functional import likelihoods
-from tfp_refine.functional import objective
+from tfp_refine.functional import links
 from tfp_refine.posteriors.protocol import Draws
 
 # Links of labels that do not exclude each other.
-_OF_LABELS = tuple(objective.Link("sigmoid", known) for known in (True, False))
+_OF_LABELS = tuple(links.Link("sigmoid", known) for known in (True, False))
 # Logarithms of the least and the greatest temperature.
 _LOWEST, _HIGHEST = math.log(1e-3), math.log(1e3)
 
@@ -145,7 +145,7 @@ class TemperatureScaling(posteriors.Posterior):
         """Takes over the weights, after looking at what the model returns."""
         view = self.view
         kind = "classification"
-        link = objective.find_link(view.model)
+        link = links.find(view.model)
         if view.num_outputs > 1 and link in _OF_LABELS:
             kind = "multilabel"
         likelihoods.check_loss(view.model, kind, view.num_outputs)

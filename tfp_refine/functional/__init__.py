@@ -6,6 +6,7 @@ from tfp_refine.functional import executor
 from tfp_refine.functional import files
 from tfp_refine.functional import layer_calls
 from tfp_refine.functional import likelihoods
+from tfp_refine.functional import links
 from tfp_refine.functional import members
 from tfp_refine.functional import model_inputs
 from tfp_refine.functional import objective
@@ -41,6 +42,7 @@ __all__ = [
     "files",
     "layer_calls",
     "likelihoods",
+    "links",
     "members",
     "model_inputs",
     "objective",

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfp_refine import _validation
 from tfp_refine import losses
+from tfp_refine.functional import links
 from tfp_refine.functional import objective
 from tfp_refine.metrics import inputs
 
@@ -250,7 +251,7 @@ def link_of(kind, num_outputs, activation):
         return None
     excludes = kind == "classification" and num_outputs > 1
     function = "softmax" if excludes else "sigmoid"
-    return objective.Link(function, activation == "linear")
+    return links.Link(function, activation == "linear")
 
 
 def check_loss(model, kind, num_outputs):
@@ -269,8 +270,8 @@ def check_loss(model, kind, num_outputs):
             f"{factors!r}, by which the likelihood here is not multiplied: "
             "compile it without, and give `sample_weight` where it counts."
         )
-    link = objective.find_link(model)
-    if isinstance(link, objective.Links):
+    link = links.find(model)
+    if isinstance(link, links.Links):
         return  # refused as a model of several outputs
     expected = link_of(kind, num_outputs, "linear")
     if expected is not None:

@@ -135,6 +135,11 @@ class SummedLoss:
         return tuple(map(float, found))
 
 
+def takes_all(loss):
+    """Checks whether an argument `loss` is a function of all outputs."""
+    return callable(loss) and not isinstance(loss, keras.losses.Loss)
+
+
 def names_of(model, outputs):
     """Returns names of a model's outputs, in the order of `keras.tree`.
 

@@ -99,7 +99,7 @@ def of_pairs(model, pairs):
         view.params().numpy(),
         covariances.Diagonal(scale),
         [*map(np.array, view.fixed())],
-        functional.objective.find_link(model),
+        functional.links.find(model),
         prior_scale=prior_scale,
     )
 

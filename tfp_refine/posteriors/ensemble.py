@@ -41,7 +41,7 @@ class EnsemblePosterior(protocol.Posterior):
         view: functional.WeightView,
         params: Any,
         fixed: Any,
-        link: functional.objective.Link | None = None,
+        link: functional.links.Link | None = None,
         history: dict[str, np.ndarray] | None = None,
         diagnostics: dict[str, float] | None = None,
         stacked: bool = True,

@@ -46,7 +46,7 @@ class FlowPosterior(evidence_bound.EvidenceBound, protocol.Posterior):
         fixed: Any,
         likelihood: Any,
         prior_precision: Any,
-        link: functional.objective.Link | None = None,
+        link: functional.links.Link | None = None,
         history: dict[str, np.ndarray] | None = None,
         diagnostics: dict[str, float] | None = None,
     ) -> None:

@@ -40,7 +40,7 @@ class GaussianPosterior(protocol.Posterior):
         loc: Any,
         covariance: Any,
         fixed: Any,
-        link: functional.objective.Link | None = None,
+        link: functional.links.Link | None = None,
         history: dict[str, np.ndarray] | None = None,
         diagnostics: dict[str, float] | None = None,
         prior_scale: Any = None,

@@ -8,8 +8,8 @@ from tfp_refine.functional import files
 from tfp_refine.functional import gaussian_view
 from tfp_refine.functional import last_layer_view
 from tfp_refine.functional import layer_calls
+from tfp_refine.functional import links
 from tfp_refine.functional import mean_field_view
-from tfp_refine.functional import objective
 from tfp_refine.functional import weight_view
 
 _HISTORY = "history/"
@@ -25,7 +25,7 @@ def write(path, posterior, description, arrays):
     about = {
         "view": _describe(view),
         "model": view.digest(),
-        "link": objective.describe_link(link),
+        "link": links.describe(link),
         "diagnostics": posterior.diagnostics,
         "family": description,
     }
@@ -76,7 +76,7 @@ def read(path, model, families, custom_objects):
             )
         if given:
             _check_weights(view, files.unpack(arrays), path)
-        link = objective.restore_link(about["link"])
+        link = links.restore(about["link"])
         posterior = families[kind]._from_contents(
             view, link, about["family"], arrays
         )

@@ -65,7 +65,7 @@ class Posterior(_validation.Shown, abc.ABC):
     def __init__(
         self,
         view: functional.WeightView,
-        link: functional.objective.Link | None = None,
+        link: functional.links.Link | None = None,
         history: dict[str, np.ndarray] | None = None,
         diagnostics: dict[str, float] | None = None,
     ) -> None:

@@ -35,7 +35,7 @@ class SamplePosterior(protocol.Posterior):
         view: functional.WeightView,
         samples: Any,
         fixed: Any,
-        link: functional.objective.Link | None = None,
+        link: functional.links.Link | None = None,
         history: dict[str, np.ndarray] | None = None,
         diagnostics: dict[str, float] | None = None,
         stacked: bool = False,

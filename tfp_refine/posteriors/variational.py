@@ -8,6 +8,7 @@ import numpy as np
 
 from tfp_refine import functional
 from tfp_refine.functional import files
+from tfp_refine.functional import links
 from tfp_refine.functional import objective
 from tfp_refine.optimizers import IVON
 from tfp_refine.posteriors import covariances
@@ -41,7 +42,7 @@ class VariationalPosterior(protocol.Posterior):
         self,
         model: keras.Model,
         view: functional.WeightView,
-        link: functional.objective.Link | None = None,
+        link: functional.links.Link | None = None,
     ) -> None:
         super().__init__(view, link)
         self._model = model
@@ -111,7 +112,7 @@ def posterior(
         ValueError: If it is not a built model, or IVON has not trained it.
     """
     functional.data.check_model(model)
-    link = objective.find_link(model, loss)
+    link = links.find(model, loss)
     sample = bool(sample)
     optimizer = getattr(model, "optimizer", None)
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)

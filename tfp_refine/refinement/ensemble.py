@@ -53,7 +53,7 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
         prior_loc: Any,
         prior_scale: Any,
         fixed: Any,
-        link: functional.objective.Link | None = None,
+        link: functional.links.Link | None = None,
         history: dict[str, np.ndarray] | None = None,
         input_specs: Any = None,
     ) -> None:

@@ -40,7 +40,7 @@ def predictive(
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Returns the `Fitted.draws` of a compiled model or a posterior."""
     if isinstance(source, keras.Model):
-        link = functional.objective.find_link(source)
+        link = functional.links.find(source)
     else:
         link = source.link
     return lambda x: logits(
@@ -49,7 +49,7 @@ def predictive(
 
 
 def logits(
-    outputs: np.ndarray, link: functional.objective.Link | None
+    outputs: np.ndarray, link: functional.links.Link | None
 ) -> np.ndarray:
     """Returns logits of all classes, `[..., C]`, for a softmax.
 
