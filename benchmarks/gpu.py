@@ -165,9 +165,7 @@ def _refinement(make, x, y, batch_size, flags, num_members):
         learning_rate_decay="constant", keep_better=True, num_eval_samples=1,
         max_eval_examples=64, refine_deterministic=False, seed=0,
     )  # fmt: skip
-    start = state_lib.RefinementState.begin(
-        objective.params, objective.prior, settings
-    )
+    start = state_lib.RefinementState.begin(objective.starts, settings)
 
     def refine(engine):
         results = engine.run(

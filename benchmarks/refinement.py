@@ -149,9 +149,7 @@ def _member_steps(make, batch_size):
         learning_rate_decay="constant", keep_better=True, num_eval_samples=1,
         max_eval_examples=64, refine_deterministic=False, seed=0,
     )  # fmt: skip
-    start = state_lib.RefinementState.begin(
-        objective.params, objective.prior, settings
-    )
+    start = state_lib.RefinementState.begin(objective.starts, settings)
 
     def refine(engine):
         results = engine.run(

@@ -164,8 +164,8 @@ def test_laplace_of_all_layers_is_a_start():
         (plain, "no variational layers"),
         (lambda: "model", "keras.Model with variational layers.*Received: str"),
         (
-            lambda: tfr.posterior(CASE.model()),
-            "GaussianPosterior. Received: VariationalPosterior",
+            lambda: tfr.posterior(CASE.model(), sample=False),
+            "sample=False does not draw.*Received: VariationalPosterior",
         ),
     ],
 )

@@ -10,6 +10,7 @@ from tests.support import linear_gaussian
 from tfp_refine.functional import train
 from tfp_refine.refinement import loop as loop_lib
 from tfp_refine.refinement import member
+from tfp_refine.refinement import starts as starts_lib
 from tfp_refine.refinement import state as state_lib
 
 NUM_EXAMPLES = 10
@@ -97,9 +98,10 @@ def make(engine, checkpoint=None, clock=time.monotonic, **changes):
         }
     )
     weights = np.zeros(2)
-    state = state_lib.RefinementState.begin(
-        np.zeros((2, 2)), (weights, weights + 1.0), settings
+    start = starts_lib.Start(
+        np.zeros((2, 2)), (weights, weights + 1.0), fixed=[]
     )
+    state = state_lib.RefinementState.begin([start], settings)
     return loop_lib.Loop(
         engine,
         settings,

@@ -135,7 +135,10 @@ def test_a_checkpoint_needs_the_same_examples_in_order(problem, tmp_path):
 def test_workers_of_a_cluster_need_data_in_memory(problem, monkeypatch):
     monkeypatch.setattr(executor, "check_reachable", lambda model: None)
     settings = types.SimpleNamespace(
-        coordinator=object(), loss=None, refine_deterministic=False
+        num_members=1,
+        coordinator=object(),
+        loss=None,
+        refine_deterministic=False,
     )
     with pytest.raises(ValueError, match="`coordinator` each worker holds"):
         objective_lib.of_settings(
@@ -221,7 +224,10 @@ def test_streams_are_seen_here(problem):
         problem.model(),
         {"x": batches(problem), "y": None},
         types.SimpleNamespace(
-            coordinator=None, loss=None, refine_deterministic=False
+            num_members=1,
+            coordinator=None,
+            loss=None,
+            refine_deterministic=False,
         ),
     )
     assert isinstance(objective.data, streams.Stream)

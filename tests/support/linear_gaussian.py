@@ -108,7 +108,7 @@ class Work:
     """A refinement, loop by loop.
 
     Args:
-        model: The model.
+        model: The model, or several.
         x: Inputs.
         y: Targets.
         loss: As for `refine`.
@@ -125,7 +125,7 @@ class Work:
     def state(self):
         """Returns the state before any work."""
         return state_lib.RefinementState.begin(
-            self.objective.params, self.objective.prior, self.settings
+            self.objective.starts, self.settings
         )
 
     def engine(self, size=None, vectorized=False, where=None):
@@ -143,7 +143,9 @@ class Work:
         saved = checkpoint and checkpoint.load()
         state = self.state()
         if saved:
-            state = state_lib.RefinementState.from_arrays(saved)
+            state = state_lib.RefinementState.from_arrays(
+                saved, state.members.fixed
+            )
         loop = loop_lib.Loop(
             engine,
             self.settings,

@@ -105,6 +105,17 @@ def _refined_ivon(kind, **options):
     )
 
 
+def _refined_fits(kind, **options):
+    return tfr.refine(
+        _deep_ensemble(kind, bayesian=True, **options),
+        *data(kind),
+        variance_ratios=(0.7, 0.7),
+        steps=5,
+        seed=1,
+        verbose=0,
+    )
+
+
 def _mc_dropout(kind, **options):
     model = network(kind, **options)
     converted = tfr.models.to_mc_dropout(
@@ -199,6 +210,7 @@ CLASSIFIERS = {
     "refined": _refined,
     "ivon": _ivon,
     "refined_ivon": _refined_ivon,
+    "refined_fits": _refined_fits,
     "mc_dropout": _mc_dropout,
     "laplace_full": _laplace,
     "laplace_kron": functools.partial(_laplace, hessian="kron"),

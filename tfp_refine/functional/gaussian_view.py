@@ -15,20 +15,14 @@ class GaussianView(weight_view.WeightView):
 
     The rows are their means and untransformed scales. The model, of any layers,
     is called with one draw of its weights for all examples.
-
-    Args:
-        model: Built `keras.Model`.
-        params: Its posterior, `[2, P]`; a point at its weights if `None`.
-        fixed: Values of its other weights; those that it has if `None`.
     """
 
     is_random = True
     deterministic_weights = ()
 
-    def __init__(self, model, params=None, fixed=None):
+    def __init__(self, model):
         super().__init__(model)
         self.select = "gaussian"
-        self._params, self._fixed = params, fixed
 
     @property
     def num_weights(self):
@@ -36,17 +30,9 @@ class GaussianView(weight_view.WeightView):
         return self.size
 
     def params(self, model=None):
-        """Returns the posterior, `[2, P]`, or a point at a model's weights."""
-        if model is None and self._params is not None:
-            return tf.constant(self._params, self.dtype)
+        """Returns a point at a model's weights, `[2, P]`."""
         loc = weight_view.WeightView(model or self.model).params()
         return tf.stack([loc, softplus.inverse(tf.zeros_like(loc))])
-
-    def fixed(self):
-        """Returns the values of the other weights, a list of tensors."""
-        if self._fixed is None:
-            return super().fixed()
-        return [tf.convert_to_tensor(value) for value in self._fixed]
 
     def split(self, params):
         """Cuts the means into tensors of the shapes of `variables`."""

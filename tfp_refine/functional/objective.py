@@ -244,7 +244,8 @@ class Objective:
     for `resolve_sum`. The likelihood
     of an example counts as often as its weight, or that of its class, says.
     With `per_example` the loss must return one value for each example, and
-    outputs must not be masked, as sums over examples need.
+    outputs must not be masked, as sums over examples need. `at` is the vector
+    and the fixed weights to use, if not those of the model.
 
     Attributes:
         view: `WeightView` of the model.
@@ -256,7 +257,7 @@ class Objective:
             that differ. Or a `Stream` of them.
         num_examples: `N`.
         head: The first two examples, a tuple likewise.
-        params: The model's current vector.
+        params: The model's current vector, unless `at` says otherwise.
         fixed: Values of its fixed weights.
         head_nll: Negative log likelihood of the first examples at a fixed
             draw, to distinguish objectives.
@@ -272,10 +273,11 @@ class Objective:
         *,
         sample_weight=None,
         class_weight=None,
+        at=None,
     ):
         self.view = view
         _known(view.model, loss)
-        self.params, self.fixed = view.params(), view.fixed()
+        self.params, self.fixed = at or (view.params(), view.fixed())
         self.loss = self.head_nll = None
         self.data, self.num_examples = streams.examples(
             x,

@@ -81,11 +81,23 @@ class EnsemblePosterior(protocol.Posterior):
             )
         model = copying.copy(self.model, self._input_specs)
         view = posterior_file.same_view(self.view, model)
+        view.assign(*self.weights_of(index))
+        return model
+
+    def weights_of(self, index: int) -> tuple[np.ndarray, list]:
+        """Returns the weights of one member.
+
+        Args:
+            index: From 0 to `num_members - 1`.
+
+        Returns:
+            params: Its vector, `[...]`.
+            fixed: Values of its fixed weights, a list.
+        """
         fixed = self.fixed
         if self._stacked:
             fixed = [value[index] for value in fixed]
-        view.assign(self.params[index], fixed)
-        return model
+        return self.params[index], fixed
 
     def _draw(self, num_samples, seed, at_once):
         del seed, at_once

@@ -23,26 +23,24 @@ def evaluator(objective, vectorized=False):
 
     The `Program` takes a stacked `MemberState`, keys of the members' random
     streams `[M]`, indices of training examples `[n]`, int32, the number of
-    weight draws, int64, and the objective's `fixed` and `data`. It returns the
-    expected log likelihood of all `N` examples, and the KL divergence of the
-    posterior from its conditional prior, both nats, float64, `[M]`.
+    weight draws, int64, and the objective's `fixed`, of members without fixed
+    weights of their own, and `data`. It returns the expected log likelihood of
+    all `N` examples, and the KL divergence of the posterior from its
+    conditional prior, both nats, float64, `[M]`.
     """
 
     def trace(state, keys, rows, num_samples, fixed, data):
-        def one(arguments):
-            params, key = arguments
+        def expected(arguments):
+            params, own, key = arguments
             return expected_log_likelihood(
-                objective, params, fixed, data, rows, key, num_samples
+                objective, params, fixed, data, rows, key, num_samples, own
             )
 
+        stacked = (state.params, state.fixed, keys)
         if vectorized:
-            log_likelihood = expected_log_likelihood(
-                objective, state.params, fixed, data, rows, keys, num_samples
-            )
+            log_likelihood = expected(stacked)
         else:
-            log_likelihood = members.map_members(
-                one, (state.params, keys), state.cost
-            )
+            log_likelihood = members.map_members(expected, stacked, state.cost)
         return log_likelihood, members.map_members(
             lambda one: _kl_divergence(*one), state[:3], state.cost
         )
@@ -53,16 +51,16 @@ def evaluator(objective, vectorized=False):
 
 
 def expected_log_likelihood(
-    objective, params, fixed, data, rows, key, num_samples
+    objective, params, fixed, data, rows, key, num_samples, own=()
 ):
     """Estimates the expected log likelihood of all `N` examples, nats.
 
     It uses the examples `rows [n]`, int32, and `num_samples` weight draws.
-    Returns a float64 scalar, in a trace; of stacked `params` and keys `[M]` all
-    at once, `[M]`.
+    Returns a float64 scalar, in a trace; of stacked `params`, keys and `own`
+    fixed weights, if any, all at once, `[M]`.
     """
     total = log_likelihood_of_draws(
-        objective, params, fixed, data, rows, key, num_samples
+        objective, params, fixed, data, rows, key, num_samples, own=own
     )
     count = num_samples * tf.shape(rows, tf.int64)[0]
     return objective.num_examples * (total / tf.cast(count, tf.float64))
@@ -78,6 +76,7 @@ def log_likelihood_of_draws(
     num_samples,
     first_block=0,
     num_blocks=None,
+    own=(),
 ):
     """Computes the log likelihood of the examples `rows`, of all draws, nats.
 
@@ -91,9 +90,9 @@ def log_likelihood_of_draws(
     if num_blocks is None:
         num_blocks = blocks
 
-    def block_nll(key, params, shared, index):
-        fixed, batch = shared
-        nll = objective.nll(batch, params, fixed, key, index)
+    def block_nll(key, weights, shared, index):
+        (params, own), (fixed, batch) = weights, shared
+        nll = objective.nll(batch, params, own or fixed, key, index)
         nll = tf.cast(nll, tf.float64)
         if nll.shape.rank == 0:  # a mean over the block
             size = tf.shape(keras.tree.flatten(batch)[0])[0]
@@ -112,7 +111,9 @@ def log_likelihood_of_draws(
             lambda value: tf.gather(value, block), data
         )
         call = draw * num_blocks + first_block + number
-        return index + 1, total - compute(key, params, (fixed, batch), call)
+        return index + 1, total - compute(
+            key, (params, own), (fixed, batch), call
+        )
 
     _, total = tf.while_loop(
         lambda index, total: index < num_samples * blocks,

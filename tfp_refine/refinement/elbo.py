@@ -11,10 +11,13 @@ from tfp_refine import functional
 from tfp_refine import posteriors
 from tfp_refine.refinement import bound
 from tfp_refine.refinement import objective as objective_lib
+from tfp_refine.refinement import starts as starts_lib
 
 
 def elbo(
-    model: keras.Model | posteriors.GaussianPosterior,
+    model: keras.Model
+    | posteriors.GaussianPosterior
+    | posteriors.VariationalPosterior,
     x: Any,
     y: Any = None,
     *,
@@ -34,7 +37,8 @@ def elbo(
 
     Args:
         model: Built `keras.Model` with variational layers, or trained with
-            `optimizers.IVON`; or a `GaussianPosterior` that knows its prior.
+            `optimizers.IVON`; or its posterior, or a `GaussianPosterior` that
+            knows its prior.
         x: Training inputs, as for `refine`.
         y: Training targets, as for `refine`.
         sample_weight: Weights of examples, as for `refine`.
@@ -65,7 +69,7 @@ def elbo(
         "sample_weight": sample_weight,
         "class_weight": class_weight,
     }
-    model = objective_lib.start_of(model)
+    model = starts_lib.source_of(model)
     if isinstance(model, posteriors.GaussianPosterior):
         return _of_gaussian(model, given, num_samples, seed)
     key = functional.seeds.key(seed)

@@ -25,9 +25,10 @@ _CHUNK = 2**17
 class Engine:
     """Compiled programs of a refinement; each is traced once.
 
-    The executor's constants are the objective's `fixed` and `data`; `programs`
-    is a dict of the `Program`s. Of a `Stream` of data, programs of this process
-    get a window for some steps, and the examples of the bounds.
+    The executor's constants are the objective's `fixed`, of members without
+    fixed weights of their own, and `data`; `programs` is a dict of the
+    `Program`s. Of a `Stream` of data, programs of this process get a window for
+    some steps, and the examples of the bounds.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Engine:
 
         def loss(params, fixed, common, batch, key, step):
             nll = tf.reduce_mean(
-                objective.nll(batch, params, common, key, step)
+                objective.nll(batch, params, fixed or common, key, step)
             )
             penalized = nll
             if objective.view.deterministic_weights:
@@ -124,7 +125,7 @@ class Engine:
             self.members_per_batch,
             self.programs["run"],
             (
-                train.State(state.params, [], moments),
+                train.State(state.params, state.fixed, moments),
                 (state.prior_loc, state.prior_scale),
                 np.asarray(keys, np.int64),
             ),
@@ -184,7 +185,7 @@ def _condition(loc, raw, prior_loc, prior_scale, cost, ratio, seed):
         ratio,
         noise,
     )
-    return (*tf.unstack(after.params), *after[1:])
+    return (*tf.unstack(after.params), *after[1:4])
 
 
 def make_engine(objective, settings, state):

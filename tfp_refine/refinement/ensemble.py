@@ -25,15 +25,19 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
             `[M, 2, W + D]`.
         prior_loc: Means of their conditional priors, `[M, W]`.
         prior_scale: Standard deviations of these, `[M, W]`.
-        fixed: Values of the model's other weights, a list.
+        fixed: Values of the model's other weights, a list; `[M, ...]` each if
+            `stacked`.
         link: `Link` of the outputs to class probabilities, or `None`.
         history: Dict of arrays, see the attribute.
+        stacked: Whether each member has other weights of its own, as after
+            several starts.
         input_specs: `tf.TensorSpec` of the inputs (or nested).
 
     Attributes:
         prior: Conditional priors `p(w | a_1:K)`, a `Gaussian` of `[M, W]`.
         history: Dict of arrays, a row for each of the `M` members.
-            `members [M]`: indices among those that were computed.
+            `members [M]`: indices of the members.
+            `start [M]`: number of the posterior that each started from.
             `elbo_init [M]`, `elbo_final [M]`: bounds before and after, fresh
             draws. The staircase, a column for each of the `K` auxiliary
             variables: `elbo_conditioned [M, K]` and `elbo_aux [M, K]`, bounds
@@ -55,6 +59,7 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
         fixed: Any,
         link: functional.links.Link | None = None,
         history: dict[str, np.ndarray] | None = None,
+        stacked: bool = False,
         input_specs: Any = None,
     ) -> None:
         super().__init__(
@@ -63,7 +68,7 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
             fixed,
             link,
             history,
-            stacked=False,
+            stacked=stacked,
             input_specs=input_specs,
         )
         self.prior = gaussian.Gaussian(prior_loc, prior_scale)
@@ -80,9 +85,10 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
 
     @property
     def elbo_init(self):
-        """Bound of the mean-field posterior, `history["elbo_init"]`, `[M]`.
+        """Bound of where each member started, `history["elbo_init"]`, `[M]`.
 
-        The members' values are independent estimates of the same number, nats.
+        Nats. The values of members with the same start are independent
+        estimates of the same number.
         """
         return self.history["elbo_init"]
 
@@ -114,12 +120,14 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
 
     @classmethod
     def _from_contents(cls, view, link, description, arrays):
+        stacked = description["stacked"]
         return cls(
             view,
             arrays["params"],
             arrays["prior_loc"],
             arrays["prior_scale"],
-            files.unpack(arrays),
+            files.unpack(arrays, "own" if stacked else "fixed"),
             link,
+            stacked=stacked,
             input_specs=copying.specs_of(description["input_specs"]),
         )

@@ -236,11 +236,10 @@ def _kl_divergences(params, prior_loc, prior_scale):
 
 
 def _rows_of(stacked, rows):
-    """Returns a tuple of arrays `[M, ...]` for some members, in order.
+    """Returns arrays `[M, ...]` (nested) for some members, in order.
 
     Neighbours are not copied.
     """
     if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
         rows = slice(rows[0], rows[-1] + 1)
-    chosen = [leaf[rows] for leaf in stacked]
-    return stacked._make(chosen) if hasattr(stacked, "_make") else (*chosen,)
+    return tf.nest.map_structure(lambda leaf: leaf[rows], stacked)

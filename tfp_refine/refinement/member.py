@@ -1,5 +1,6 @@
 """One member's refinement as pure functions of its state."""
 
+from typing import Any
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -18,12 +19,15 @@ class MemberState(NamedTuple):
         prior_loc: Mean of the conditional prior `p(w | a_1:k)`, `[W]`.
         prior_scale: Its standard deviation, `[W]`.
         cost: `sum_k log q(a_k) - log p(a_k)`, nats, a float64 scalar.
+        fixed: Values of the model's other weights, a tuple, where members
+            differ in them; else empty.
     """
 
     params: tf.Tensor
     prior_loc: tf.Tensor
     prior_scale: tf.Tensor
     cost: tf.Tensor
+    fixed: Any = ()
 
 
 def posterior(params: tf.Tensor, prior_loc: tf.Tensor) -> gaussian.Gaussian:
@@ -85,4 +89,5 @@ def condition_on_draw(
         prior_loc=tf.cast(prior.loc, dtype),
         prior_scale=tf.cast(prior.scale, dtype),
         cost=state.cost + tf.reduce_sum(paid),
+        fixed=state.fixed,
     )

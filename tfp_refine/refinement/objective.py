@@ -2,49 +2,78 @@
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from tfp_refine import functional
-from tfp_refine import posteriors
 from tfp_refine.functional import executor
 from tfp_refine.functional import objective as objective_lib
+from tfp_refine.functional import several_outputs
 from tfp_refine.functional import streams
-from tfp_refine.math import softplus
-from tfp_refine.posteriors import covariances
+from tfp_refine.refinement import starts as starts_lib
 
 
 class RefinementObjective(functional.Objective):
-    """Objective of a mean-field posterior, with its prior.
+    """Objective of one or several mean-field posteriors, with their priors.
 
-    It is that of a model's variational layers, or a `GaussianPosterior`. With
-    `refine_deterministic` the vector includes the trainable weights without a
-    posterior. `prior` is `(loc [W], scale [W])`.
+    `model` is that of `refine`. With `refine_deterministic` vectors include the
+    trainable weights without a posterior.
+
+    Attributes:
+        starts: List of the `Start` of each posterior.
     """
 
-    def __init__(self, start, x, y, loss, refine_deterministic, **weights):
-        if isinstance(start, keras.Model):
-            view = functional.MeanFieldView(start, refine_deterministic)
-            self.prior = view.prior()
-            _check_free(view.weights, view.deterministic_weights)
-        else:
-            view, self.prior = _of_gaussian(start)
-            _check_free([], view.variables)
-        objective_lib.check_finite(view.model, prior=self.prior)
-        super().__init__(view, x, y, loss, **weights)
-        check_layers(view.model, self.num_examples)
+    def __init__(self, model, x, y, loss, refine_deterministic, **weights):
+        views, self.starts = starts_lib.read(
+            starts_lib.sources_of(model), refine_deterministic
+        )
+        at = self.starts[0].params, self.starts[0].fixed
+        super().__init__(views[0], x, y, loss, at=at, **weights)
+        for view in {id(one.model): one for one in reversed(views)}.values():
+            check_layers(view.model, self.num_examples)
+            if view is not self.view:
+                self._check_alike(view, loss)
+
+    def _check_alike(self, other, loss):
+        """Refuses a model that is another function, or was trained for one."""
+        x, y, *weights = self.head
+        expected, found = (
+            view.call(x, self.params, self.fixed, 0)
+            for view in (self.view, other)
+        )
+        names = f"'{self.view.model.name}' and '{other.model.name}'"
+        if not _are_close(expected, found):
+            raise ValueError(
+                "All starting posteriors must be of models of the same "
+                f"architecture. Received: {names}, which compute different "
+                "outputs with the same weights"
+            )
+        if loss is not None or getattr(other.model, "loss", None) is None:
+            return
+        trained_for = objective_lib.resolve_sum(other.model, found)
+        is_sum = [
+            isinstance(one, several_outputs.SummedLoss)
+            for one in (self.loss, trained_for)
+        ]
+        if is_sum[0] != is_sum[1] or not _are_close(
+            self.nll_of(self.head, expected),
+            objective_lib.summed_nll(
+                objective_lib.parts(trained_for, y, found, *weights)
+            ),
+        ):
+            raise ValueError(
+                "All starting posteriors must be trained for the same loss, or "
+                f"`loss` be given. Received: {names}, whose losses differ: "
+                f"{self.loss!r} and {trained_for!r}"
+            )
 
 
-def start_of(model):
-    """Returns what refinement and bounds start from, for a model or posterior.
-
-    It is a `GaussianPosterior`, that of a model trained with `optimizers.IVON`
-    too; or a model, for its variational layers.
-    """
-    if isinstance(model, keras.Model) and hasattr(model, "optimizer"):
-        posterior = posteriors.posterior(model)
-        if isinstance(posterior, posteriors.GaussianPosterior):
-            return posterior
-    return model
+def _are_close(expected, found):
+    return all(
+        np.shape(one) == np.shape(other)
+        and np.allclose(one, other, rtol=1e-3, atol=1e-5)
+        for one, other in zip(
+            keras.tree.flatten(expected), keras.tree.flatten(found), strict=True
+        )
+    )
 
 
 def of_settings(model, given, settings):
@@ -52,11 +81,18 @@ def of_settings(model, given, settings):
 
     These are a dict, the settings `Settings`, which are checked against both.
     """
-    start = start_of(model)
+    sources = starts_lib.sources_of(model)
+    if settings.num_members % len(sources):
+        raise ValueError(
+            f"`num_members` must be a multiple of {len(sources)}, the number "
+            "of starting posteriors, so that all count alike. Received: "
+            f"num_members={settings.num_members}"
+        )
     if settings.coordinator is not None:
-        executor.check_reachable(getattr(start, "model", start))
+        for source in sources:
+            executor.check_reachable(getattr(source, "model", source))
     objective = RefinementObjective(
-        start,
+        sources,
         **given,
         loss=settings.loss,
         refine_deterministic=settings.refine_deterministic,
@@ -69,42 +105,6 @@ def of_settings(model, given, settings):
             f"examples, more than {streams.HELD_BYTES / 2**30:g} GiB"
         )
     return objective
-
-
-def _of_gaussian(posterior):
-    """Returns the view and the prior `(loc [P], scale [P])` of a posterior."""
-    if not isinstance(posterior, posteriors.GaussianPosterior):
-        raise ValueError(
-            "`model` must be a keras.Model with variational layers or trained "
-            "with `tfp_refine.optimizers.IVON`, or a GaussianPosterior. "
-            f"Received: {type(posterior).__name__}"
-        )
-    view = posterior.view
-    if (
-        type(posterior.covariance) is not covariances.Diagonal
-        or view.select != "trainable"
-        or view.shapes != functional.WeightView(view.model).shapes
-    ):
-        raise ValueError(
-            "Refinement starts from a Gaussian of independent weights, of all "
-            f"that the model trains. Received: {posterior!r} with a covariance "
-            f"of the class {type(posterior.covariance).__name__}, of "
-            f"{view.size} weights"
-        )
-    if posterior.prior_scale is None:
-        raise ValueError(
-            "Refinement needs the prior of the weights, which this posterior "
-            f"does not have. Received: {posterior!r} with prior_scale=None"
-        )
-    dtype = functional.WeightView(view.model).dtype.as_numpy_dtype
-    loc = np.asarray(posterior.loc, dtype)
-    scale = tf.constant(np.asarray(posterior.scale, dtype))
-    params = np.stack([loc, softplus.inverse(scale).numpy()])
-    prior_scale = np.broadcast_to(posterior.prior_scale, loc.shape)
-    return (
-        functional.GaussianView(view.model, params, posterior.fixed),
-        (np.zeros_like(loc), prior_scale.astype(dtype)),
-    )
 
 
 def check_layers(model, num_examples):
@@ -130,22 +130,4 @@ def check_layers(model, num_examples):
                 "trained with, or correct the number before training: "
                 f"`tfp_refine.layers.set_num_train_examples(model, "
                 f"{num_examples})`."
-            )
-
-
-def _check_free(weights, variables):
-    """Refuses weights that refinement may not move freely."""
-    for weight in weights:
-        if not weight.loc.trainable or weight.loc.constraint:
-            raise ValueError(
-                f"Variational weight '{weight.loc.path}' is frozen or "
-                "constrained: refinement moves weights freely. Make "
-                "its posterior None, or lift the constraint."
-            )
-    for variable in variables:
-        if variable.constraint:
-            raise ValueError(
-                f"Weight '{variable.path}' is constrained: refinement "
-                "moves weights freely. Freeze it, lift the constraint, or "
-                "pass refine_deterministic=False."
             )

@@ -19,17 +19,20 @@ from tfp_refine.refinement import ensemble as ensemble_lib
 from tfp_refine.refinement import loop as loop_lib
 from tfp_refine.refinement import objective as objective_lib
 from tfp_refine.refinement import settings as settings_lib
+from tfp_refine.refinement import starts as starts_lib
 from tfp_refine.refinement import state as state_lib
 
 
 def refine(
-    model: keras.Model | posteriors.GaussianPosterior,
+    model: keras.Model
+    | posteriors.Posterior
+    | Sequence[keras.Model | posteriors.Posterior],
     x: Any,
     y: Any = None,
     *,
     sample_weight: Any = None,
     class_weight: dict[int, float] | None = None,
-    num_members: int = 10,
+    num_members: int | None = None,
     variance_ratios: Sequence[float] = (0.7,) * 5,
     steps: int = 200,
     batch_size: int = 256,
@@ -69,7 +72,12 @@ def refine(
             one of any layers that was trained with `optimizers.IVON`, or a
             `GaussianPosterior` of all trainable weights of a model, independent
             and with a prior: then a step draws all weights once for its
-            examples, and a member as a model has its means.
+            examples, and a member as a model has its means. Or several of
+            these, a list, or an ensemble such as `ensembles.deep_ensemble`
+            makes of a variational model: independent fits of one architecture
+            to the same data, for the same loss. Member `m` starts from number
+            `m % len(model)`, from its posterior and its prior, and keeps the
+            weights that are not refined, such as its noise scale.
         x: Training inputs, `[N, ...]` (or nested), or batches of `(x, y)` or
             `(x, y, sample_weight)`, such as a `tf.data.Dataset`, a
             `keras.utils.PyDataset` or a generator. Batches are read into
@@ -85,7 +93,9 @@ def refine(
             for all. `None` for batches.
         class_weight: Weights by class number, a dict, in place of
             `sample_weight`; 1 for those left out.
-        num_members: `M`, ensemble members.
+        num_members: `M`, ensemble members; of several starting posteriors a
+            multiple of their number. Defaults to `10` from one, and to one from
+            each of several.
         variance_ratios: For each auxiliary variable the part of the remaining
             prior variance that it takes, each in (0, 1). The default leaves
             0.24% of the variance. Fractions of the original variance, as the
@@ -136,7 +146,8 @@ def refine(
 
     Raises:
         ValueError: If an argument is invalid, the data does not fit the model,
-            the checkpoint is of another refinement, or the model has no bound
+            the checkpoint is of another refinement, starting posteriors share
+            weights or differ in architecture or loss, or the model has no bound
             that refinement could raise: layers with `sample=False`, frozen
             variational weights, constrained weights among those to refine,
             a Keras loss of masked outputs, a loss that is a mean over outputs
@@ -149,11 +160,17 @@ def refine(
     model.fit(x_train, y_train, epochs=1000)
     ensemble = tfp_refine.refine(model, x_train, y_train, seed=1)
     draws = ensemble.predict(x_test)
+
+    fits = tfp_refine.ensembles.deep_ensemble(model, x_train, y_train)
+    ensemble = tfp_refine.refine(fits, x_train, y_train)  # one of each
     ```
 
     Reference:
         - [Havasi et al., 2021](https://doi.org/10.3390/e23111475)
     """
+    sources = starts_lib.sources_of(model)
+    if num_members is None:
+        num_members = 10 if len(sources) == 1 else len(sources)
     settings = settings_lib.Settings(
         num_members=num_members,
         variance_ratios=variance_ratios,
@@ -180,12 +197,13 @@ def refine(
         "sample_weight": sample_weight,
         "class_weight": class_weight,
     }
-    return run(model, given, settings)
+    return run(sources, given, settings)
 
 
 def run(model, given, settings):
     """Refines with checked settings and the data that were given, a dict."""
     objective = objective_lib.of_settings(model, given, settings)
+    starts = objective.starts
     checkpoint = resumable.open_checkpoint(
         settings.checkpoint_dir,
         "refinement",
@@ -194,18 +212,18 @@ def run(model, given, settings):
         | {"likelihood": resumable.rounded(objective.head_nll)},
         {
             **streams.parts(objective.data),
-            "posterior": objective.params,
-            "prior": objective.prior,
-            "other_weights": objective.fixed,
+            "posterior": [start.params for start in starts],
+            "prior": [start.prior for start in starts],
+            "other_weights": [start.fixed for start in starts],
         },
     )
     arrays = checkpoint and checkpoint.load()
     if arrays is None:
-        state = state_lib.RefinementState.begin(
-            objective.params, objective.prior, settings
-        )
+        state = state_lib.RefinementState.begin(starts, settings)
     else:
-        state = state_lib.RefinementState.from_arrays(arrays)
+        state = state_lib.RefinementState.from_arrays(
+            arrays, state_lib.fixed_of(starts, settings)
+        )
     engine = engine_lib.make_engine(objective, settings, state)
     bar = progress.Progress(
         "refinement",
@@ -240,25 +258,32 @@ def _ensemble(objective, settings, state):
         if member not in state.failures
     ]
     _report_failures(state.failures, members)
-    params, prior_loc, prior_scale, _ = (
-        value if len(alive) == len(members) else value[alive]
-        for value in state.members
-    )
+    members_alive = state.members
+    if len(alive) < len(members):
+        members_alive = tf.nest.map_structure(
+            lambda value: value[alive], members_alive
+        )
+    params, prior_loc, prior_scale, _, fixed = members_alive
+    num_starts = len(objective.starts)
+    if num_starts == 1:
+        fixed = objective.fixed
     return ensemble_lib.RefinedEnsemble(
         objective.view,
         params,
         prior_loc,
         prior_scale,
-        [np.asarray(value) for value in objective.fixed],
+        [np.asarray(value) for value in fixed],
         objective.link,
         history={
             "members": np.array([members[index] for index in alive]),
+            "start": np.array([members[i] % num_starts for i in alive]),
             "elbo_init": state.elbo_init[alive],
             "elbo_final": elbo[alive],
             **{k: v[alive] for k, v in state.staircase.items()},
             "trace_step": np.array(state.trace_step),
             "trace_elbo": np.array(state.trace_elbo)[:, alive].T,
         },
+        stacked=num_starts > 1,
         input_specs=streams.specs(objective.data)[0],
     )
 

@@ -61,26 +61,27 @@ class RefinementState:
     failures: dict[int, str]
 
     @classmethod
-    def begin(cls, params, prior, settings):
+    def begin(cls, starts, settings):
         """Creates the state of a refinement that has not started.
 
-        The mean-field posterior is `[2, W]`, the prior `(loc [W], scale [W])`.
+        Member `m` has the start `starts[m % len(starts)]`, a `Start`.
         """
         count = len(settings.members)
-
-        def stack(value):
-            value = np.asarray(value)
-            return np.repeat(value[np.newaxis], count, axis=0)
-
         shape = (count, len(settings.variance_ratios))
-        params = stack(params)
+        own = _of_members(starts, settings)
+        params = np.stack([one.params for one in own])
+        prior_loc, prior_scale = _stacked(one.prior for one in own)
         return cls(
             auxiliary=0,
             step=0,
             ahead=np.full(count, False),
             loss=np.zeros(count),
             members=member.MemberState(
-                params, stack(prior[0]), stack(prior[1]), np.zeros(count)
+                params,
+                prior_loc,
+                prior_scale,
+                np.zeros(count),
+                fixed_of(starts, settings),
             ),
             start=params.copy(),
             moments=(np.zeros_like(params), np.zeros_like(params)),
@@ -99,6 +100,7 @@ class RefinementState:
         """Returns the state as a flat dict of arrays."""
         names = (*_NUMBERS, *_ARRAYS, *_LISTS)
         members = self.members._asdict()
+        del members["fixed"]  # which is that of the start
         values = {
             **{name: getattr(self, name) for name in names},
             **{f"members_{k}": v for k, v in members.items()},
@@ -110,15 +112,33 @@ class RefinementState:
         return {name: np.asarray(value) for name, value in values.items()}
 
     @classmethod
-    def from_arrays(cls, arrays):
-        """Restores what `to_arrays` returned."""
+    def from_arrays(cls, arrays, fixed=()):
+        """Restores what `to_arrays` returned, with the members' `fixed`."""
         failures = zip(arrays["failed"], arrays["failure"], strict=True)
         return cls(
             **{name: int(arrays[name]) for name in _NUMBERS},
             **{name: arrays[name] for name in _ARRAYS},
             **{name: list(arrays[name]) for name in _LISTS},
-            members=member.MemberState(**files.below(arrays, "members_")),
+            members=member.MemberState(
+                **files.below(arrays, "members_"), fixed=fixed
+            ),
             moments=tuple(files.unpack(arrays, "moment")),
             staircase=files.below(arrays, "staircase_"),
             failures={int(index): str(text) for index, text in failures},
         )
+
+
+def fixed_of(starts, settings):
+    """Returns the members' fixed weights, empty if they do not differ."""
+    if len(starts) == 1:
+        return ()
+    return _stacked(one.fixed for one in _of_members(starts, settings))
+
+
+def _of_members(starts, settings):
+    return [starts[member % len(starts)] for member in settings.members]
+
+
+def _stacked(rows):
+    """Stacks lists of arrays, one for each member, to a tuple of `[M, ...]`."""
+    return tuple(map(np.stack, zip(*rows, strict=True)))
