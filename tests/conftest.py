@@ -15,22 +15,37 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     ):
         os.environ.setdefault(_name, "1")
 
-import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 # A failing assert in a shared check is then as telling as one in a test.
 pytest.register_assert_rewrite("tests.support")
 
-from tests.support import global_seed  # noqa: E402 - rewritten as the others
 
-# Keras takes its policy from the `floatx` of the first call, and keeps it:
-# tests that change the latter would decide the precision of those behind them.
-keras.config.dtype_policy()
+def pytest_configure(config):
+    """Imports TensorFlow, but where other processes run the tests."""
+    if not config.getoption("numprocesses", None):
+        _set_up_tensorflow()
 
-# TF32 keeps 10 bits of mantissa: it would hide errors that tolerances look for.
-tf.config.experimental.enable_tensor_float_32_execution(False)
+
+def _set_up_tensorflow():
+    import keras
+    import tensorflow as tf
+    from tensorflow.python.util import tf_stack
+
+    # Keras takes its policy from the `floatx` of the first call, and keeps it:
+    # tests that change the latter would decide the precision of those behind
+    # them.
+    keras.config.dtype_policy()
+
+    # TF32 keeps 10 bits of mantissa: it would hide errors that tolerances look
+    # for.
+    tf.config.experimental.enable_tensor_float_32_execution(False)
+
+    # Each operation of a graph notes the Python calls that led to it, of which
+    # a test has a hundred: a tenth of the time of most tests.
+    stack = tf_stack.extract_stack()
+    tf_stack.extract_stack = lambda stacklevel=1: stack
 
 
 def pytest_collection_finish():
@@ -47,6 +62,8 @@ def pytest_collection_finish():
 @pytest.fixture(autouse=True)
 def _fixed_seed():
     """Makes a test draw the same numbers alone and among others."""
+    from tests.support import global_seed
+
     global_seed.set_to(0)
 
 
