@@ -2,8 +2,9 @@
 
 PYTHON ?= python3
 DEMO_DIR ?= demo_output
-# Tests run in two processes; those of one file share what they set up.
-PYTEST_FLAGS ?= --numprocesses=2 --dist=loadfile
+# Tests run in two processes. Each has half of them in their order, so that
+# those of one file share what they set up, and then takes from the other.
+PYTEST_FLAGS ?= --numprocesses=2 --dist=worksteal
 # How often `make torture` stops each function and experiment.
 KILLS ?= 20
 BAZEL ?= bazel
@@ -15,6 +16,9 @@ BIN := $(VENV)/bin
 DEMO_STAMP := $(VENV)/.installed-demo
 TEST_STAMP := $(VENV)/.installed-test
 DOCS_STAMP := $(VENV)/.installed-docs
+
+# Most modules are never imported; the others are compiled when they are.
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile
 
 # Says nothing of MkDocs 2, which setup.py leaves out.
 MKDOCS := NO_MKDOCS_2_WARNING=1 TF_CPP_MIN_LOG_LEVEL=3 \
@@ -95,13 +99,13 @@ $(VENV)/.created:
 	@touch $@
 
 $(DEMO_STAMP): setup.py | $(VENV)/.created
-	$(BIN)/python -m pip install --quiet -e '.[tf,plot]'
+	$(INSTALL) -e '.[tf,plot]'
 	@touch $@
 
 $(TEST_STAMP): setup.py | $(VENV)/.created
-	$(BIN)/python -m pip install --quiet -e '.[tf,plot,test]'
+	$(INSTALL) -e '.[tf,plot,test]'
 	@touch $(DEMO_STAMP) $(DOCS_STAMP) $@
 
 $(DOCS_STAMP): setup.py | $(VENV)/.created
-	$(BIN)/python -m pip install --quiet -e '.[tf,plot,docs]'
+	$(INSTALL) -e '.[tf,plot,docs]'
 	@touch $(DEMO_STAMP) $@
