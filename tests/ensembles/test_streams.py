@@ -76,7 +76,14 @@ def test_losses_are_means_over_the_steps_between(data):
     assert np.isfinite(found.history["loss"]).all()
 
 
-@pytest.mark.parametrize("progress", [0.2, 0.5, 0.8])
+@pytest.mark.parametrize(
+    "progress",
+    [
+        pytest.param(0.2, marks=pytest.mark.slow),
+        0.5,
+        pytest.param(0.8, marks=pytest.mark.slow),
+    ],
+)
 def test_interrupted_training_ends_with_the_same_weights(
     data, tmp_path, progress
 ):

@@ -39,6 +39,7 @@ def test_help_is_grouped_and_needs_no_tensorflow(name):
     assert "| tensorflow\n" not in process.stderr
 
 
+@pytest.mark.slow
 def test_the_list_is_all_that_is_written():
     process = run("uci", "--list")
     assert process.returncode == 0

@@ -23,9 +23,21 @@ def mean_loss(made):
     return made.training_loss(made.data, made.params, made.fixed, 1, 0)[0]
 
 
-@pytest.mark.parametrize("outputs", FORMS)
-@pytest.mark.parametrize("losses_in", FORMS)
-@pytest.mark.parametrize("weighted", [False, True])
+# Each form of outputs with each of losses, and with weights or without.
+@pytest.mark.parametrize(
+    ("outputs", "losses_in", "weighted"),
+    [
+        pytest.param(
+            outputs,
+            losses_in,
+            weighted,
+            marks=[pytest.mark.slow] * ((i + j) % 2 != weighted),
+        )
+        for i, outputs in enumerate(FORMS)
+        for j, losses_in in enumerate(FORMS)
+        for weighted in (False, True)
+    ],
+)
 def test_the_sum_is_that_of_fit(outputs, losses_in, weighted, rng):
     x, label, size = two_heads.data(rng)
     model = two_heads.make_model(outputs)

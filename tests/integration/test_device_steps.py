@@ -124,7 +124,7 @@ def test_training_steps_of_layers_stay_on_the_device(estimator, data):
     model = _network(f"Conv2D{estimator}", f"Dense{estimator}")
     step = tf.function(model.train_step, autograph=False)
     x, y = map(tf.constant, data)
-    model.train_on_batch(x, y)  # makes the variables of the optimizer
+    model.optimizer.build(model.trainable_variables)
     types = graph_ops.of(step.get_concrete_function((x, y)))
     assert_runs_on_a_gpu(types)
 

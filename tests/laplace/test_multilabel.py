@@ -114,8 +114,9 @@ def test_what_starts_from_it_knows_the_likelihood(rng, tmp_path):
     )
     flow = posterior.refine(epochs=2, flow_length=1, seed=1, verbose=0)
     chains = sampling.nuts(
-        posterior, num_chains=2, num_warmup=20, num_samples=20, verbose=0
-    )
+        posterior, num_chains=2, num_warmup=20, num_samples=20,
+        jit_compile=False, verbose=0,
+    )  # fmt: skip
     for one in (posterior, flow, chains):
         path = tmp_path / "a.posterior"
         one.save(path)

@@ -53,9 +53,20 @@ def assert_close(found, expected):
     np.testing.assert_allclose(found.scale, expected.scale, rtol=1e-10)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("likelihood", ["classification", "regression"])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "likelihood", "weighted"),
+    [
+        pytest.param(
+            kind,
+            likelihood,
+            weighted,
+            marks=[pytest.mark.slow] * ((i + j + weighted) % 2),
+        )
+        for i, kind in enumerate(KINDS)
+        for j, likelihood in enumerate(["classification", "regression"])
+        for weighted in (False, True)
+    ],
+)
 def test_a_stream_gives_what_arrays_give(kind, likelihood, weighted, rng):
     model, x, y = problem(likelihood, rng)
     weight = [rng.integers(0, 3, 30)] if weighted else []

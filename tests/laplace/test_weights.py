@@ -86,8 +86,14 @@ def test_whole_weights_are_repeated_examples(kind, likelihood, rng):
         )
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("likelihood", ["classification", "regression"])
+@pytest.mark.parametrize(
+    ("kind", "likelihood"),
+    [
+        pytest.param(kind, likelihood, marks=[pytest.mark.slow] * ((i + j) % 2))
+        for i, kind in enumerate(KINDS)
+        for j, likelihood in enumerate(["classification", "regression"])
+    ],
+)
 def test_weights_of_one_change_nothing_bit_for_bit(kind, likelihood, rng):
     model, x, y = problem(likelihood, rng)
     ones = fit(kind, likelihood, model, x, y, sample_weight=np.ones(30))

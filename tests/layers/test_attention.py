@@ -16,7 +16,20 @@ from tfp_refine import regularizers
 WIDE = layers.MeanFieldPosterior(0.3)
 PROJECTIONS = ("query", "key", "value", "attention_output")
 every_kind = pytest.mark.parametrize("kind", attention.ALL)
-every_multi_head = pytest.mark.parametrize("kind", attention.MULTI_HEAD)
+# Of what no estimator changes, the quick tests have one of each layer.
+_QUICK = (attention.MULTI_HEAD[2], attention.GROUP_QUERY[1])
+
+
+def some_quick(kinds):
+    return pytest.mark.parametrize(
+        "kind",
+        [
+            pytest.param(kind, marks=[pytest.mark.slow] * (kind not in _QUICK))
+            for kind in kinds
+        ],
+    )
+
+
 LOCAL = [kind for kind in attention.ALL if "Local" in kind.__name__]
 ESTIMATORS = ("reparameterization", "local_reparameterization", "flipout")
 
@@ -80,7 +93,7 @@ CALLS = {
 }
 
 
-@every_kind
+@some_quick(attention.ALL)
 @pytest.mark.parametrize("call", CALLS)
 def test_at_the_means_it_is_the_layer_of_keras_to_the_last_bit(kind, call):
     options = CALLS[call]
@@ -101,7 +114,7 @@ def test_at_the_means_it_is_the_layer_of_keras_to_the_last_bit(kind, call):
         assert layer_case.differ(keras.tree.flatten(outputs)[0], expected[0])
 
 
-@every_multi_head
+@some_quick(attention.MULTI_HEAD)
 def test_other_shapes_are_those_of_keras(kind):
     layer = make(
         kind, value_dim=4, output_shape=(5,), attention_axes=1, dropout=0.5
@@ -120,7 +133,7 @@ def test_other_shapes_are_those_of_keras(kind):
 
 # That of grouped queries leaves the mask on, in Keras too.
 @pytest.mark.filterwarnings("ignore:.*does not support masking:UserWarning")
-@every_kind
+@some_quick(attention.ALL)
 def test_masks_of_embeddings_reach_it(kind):
     embedding = keras.layers.Embedding(5, 6, mask_zero=True)
     layer = make(kind)
@@ -133,7 +146,7 @@ def test_masks_of_embeddings_reach_it(kind):
     np.testing.assert_allclose(found, short, rtol=1e-5, atol=1e-6)
 
 
-@every_kind
+@some_quick(attention.ALL)
 def test_causal_outputs_see_the_past_only(kind):
     layer, x = make(kind), tokens(1, 5, 6)
     later = np.array(x)
@@ -176,7 +189,7 @@ def test_outputs_are_those_of_the_drawn_weights(kind, monkeypatch):
     np.testing.assert_array_equal(layer(x, x), twin(x, x))
 
 
-@every_kind
+@some_quick(attention.ALL)
 def test_the_divergence_is_that_of_tfp_counted_once(kind):
     layer = make(kind, kernel_regularizer=regularizers.GaussianKL(0.7))
     x = tokens(2, 3, 6)
@@ -205,7 +218,7 @@ def test_the_divergence_is_that_of_tfp_counted_once(kind):
     assert layer.get_config()["num_train_examples"] == 100
 
 
-@every_kind
+@some_quick(attention.ALL)
 def test_the_number_of_examples_may_be_set_before_the_layer_is_built(kind):
     layer = make(kind, num_train_examples=None)
     layers.set_num_train_examples(layer, 50)
@@ -233,7 +246,7 @@ def test_projections_draw_from_streams_of_their_own(kind):
     assert {part.name for part in projections(layer)} == {*PROJECTIONS, "gate"}
 
 
-@every_kind
+@some_quick(attention.ALL)
 def test_it_survives_files_and_copies(kind, tmp_path):
     layer = make(
         kind,
@@ -271,7 +284,7 @@ def test_it_survives_files_and_copies(kind, tmp_path):
         )
 
 
-@every_kind
+@some_quick(attention.ALL)
 def test_it_starts_where_the_layer_of_keras_starts(kind):
     layer = make(kind, kernel_initializer=keras.initializers.HeNormal(seed=3))
     twin = layer.keras_layer(
@@ -288,7 +301,7 @@ def test_it_starts_where_the_layer_of_keras_starts(kind):
             np.testing.assert_array_equal(weight.loc, expected)
 
 
-@every_kind
+@some_quick(attention.ALL)
 def test_half_precision(kind):
     layer, x = make(kind, dtype="mixed_float16"), tokens(2, 3, 6)
     outputs = layer(x, x)
@@ -309,7 +322,7 @@ class Block(keras.Model):
         return self.layer(inputs, inputs)
 
 
-@every_multi_head
+@some_quick(attention.MULTI_HEAD)
 def test_it_trains_in_a_subclassed_model_that_is_not_built(kind):
     model = Block(make(kind))
     model.compile("sgd", "mse")
@@ -320,7 +333,7 @@ def test_it_trains_in_a_subclassed_model_that_is_not_built(kind):
 
 
 @pytest.mark.parametrize("posterior", ["k_tied", "low_rank", "fixed_variance"])
-@every_multi_head
+@some_quick(attention.MULTI_HEAD)
 def test_it_takes_every_family_of_posteriors(kind, posterior):
     layer, x = make(kind, kernel_posterior=posterior), tokens(2, 3, 6)
     assert np.all(np.isfinite(layer(x, x)))

@@ -45,6 +45,7 @@ def test_it_keeps_the_contract_of_the_layers(arguments, num_weights):
         (3, 7),
         keras.layers.Dense,
         num_weights=num_weights,
+        under_xla=num_weights > 4,
     )
 
 

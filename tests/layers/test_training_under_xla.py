@@ -82,6 +82,27 @@ _DEPTHWISE = {
             keras.layers.Conv2D,
         ),
         (
+            layers.Conv2DFlipout,
+            {
+                "filters": 4,
+                "kernel_size": 3,
+                "strides": (2, 1),
+                "padding": "same",
+            },
+            (4, 5, 3),
+            keras.layers.Conv2D,
+        ),
+        (
+            layers.EinsumDenseFlipout,
+            {
+                "equation": "abcd,cde->abe",
+                "output_shape": (3, 4),
+                "bias_axes": "e",
+            },
+            (3, 2, 3),
+            keras.layers.EinsumDense,
+        ),
+        (
             layers.Conv3DReparameterization,
             {"filters": 3, "kernel_size": 2, "strides": (1, 2, 1)},
             (3, 4, 3, 2),

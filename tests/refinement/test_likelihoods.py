@@ -204,7 +204,9 @@ def test_all_likelihoods_are_refined_and_saved(rng, name, tmp_path):
     np.testing.assert_array_equal(restored.predict(x, 6, seed=1), draws)
 
 
-@pytest.mark.parametrize("mapping", ["map", "vmap"])
+@pytest.mark.parametrize(
+    "mapping", ["map", pytest.param("vmap", marks=pytest.mark.slow)]
+)
 def test_a_tagger_is_refined(rng, mapping):
     tokens, tags = tokens_and_tags(rng)
     model, _ = tagger(dense(4))

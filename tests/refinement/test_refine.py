@@ -180,6 +180,7 @@ def test_mean_weights_scope_does_not_reach_into_refinement(problem, ensemble):
     np.testing.assert_array_equal(inside.elbo_final, ensemble.elbo_final)
 
 
+@pytest.mark.slow
 def test_dataset_and_arrays_give_the_same(problem, ensemble):
     dataset = tf.data.Dataset.from_tensor_slices((problem.x, problem.y))
     from_dataset = linear_gaussian.refine(
@@ -258,6 +259,7 @@ def test_mini_batches_find_what_full_batches_find(problem):
     )
 
 
+@pytest.mark.slow
 def test_fresh_seed_is_drawn_and_differs(problem):
     options = {"seed": None, "steps": 1, "variance_ratios": (0.5,)}
     first, second = (

@@ -154,8 +154,17 @@ def test_refinement_raises_the_bound_of_all_outputs(rng, tmp_path):
     )
 
 
-@pytest.mark.parametrize("form", ["dict", "list"])
-@pytest.mark.parametrize("method", ["deep_ensemble", "swag", "sghmc"])
+@pytest.mark.parametrize(
+    ("method", "form"),
+    [
+        ("deep_ensemble", "dict"),
+        pytest.param("deep_ensemble", "list", marks=pytest.mark.slow),
+        pytest.param("swag", "dict", marks=pytest.mark.slow),
+        ("swag", "list"),
+        ("sghmc", "dict"),
+        pytest.param("sghmc", "list", marks=pytest.mark.slow),
+    ],
+)
 def test_trainings_follow_the_loss_of_fit(method, form, rng):
     x, label, size = two_heads.data(rng)
     y = two_heads.in_form(form, [label, size])

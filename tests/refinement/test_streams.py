@@ -38,7 +38,9 @@ def refine(problem, *data, **options):
     )
 
 
-@pytest.mark.parametrize("mapping", ["map", "vmap"])
+@pytest.mark.parametrize(
+    "mapping", ["map", pytest.param("vmap", marks=pytest.mark.slow)]
+)
 def test_a_stream_is_refined(problem, mapping):
     given = {"learning_rate": 0.02, "steps": 40, "mapping": mapping}
     stream = refine(problem, batches(problem), **given)

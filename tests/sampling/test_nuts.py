@@ -175,6 +175,7 @@ def test_seeds_fix_samples_whatever_global_generators_do(logistic, few, capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_fresh_seeds_give_other_samples(logistic, few):
     fresh = sample_few(logistic[0], seed=None).samples
     assert (fresh != few).any(axis=(1, 2)).all()
@@ -263,6 +264,7 @@ def test_a_single_chain_is_sampled(logistic):
         assert samples.history[name].shape == (2,)
 
 
+@pytest.mark.slow
 def test_chains_that_have_not_mixed_are_warned_of(logistic):
     with pytest.warns(UserWarning, match="R-hat"):
         sample(logistic[0], num_warmup=1, num_samples=8, jit_compile=False)
@@ -338,6 +340,7 @@ def test_saved_samples_are_loaded(logistic, few_sampled, tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_samples_of_other_seeds_are_independent(regression):
     one, other = (
         sample_few(
@@ -358,6 +361,7 @@ def test_samples_of_other_seeds_are_independent(regression):
     assert np.abs(correlations).max() < 0.25
 
 
+@pytest.mark.slow
 def test_transitions_that_diverge_are_counted_and_warned_of(regression):
     """Steps are far too long for a posterior so much narrower."""
     with (
@@ -377,9 +381,9 @@ def test_transitions_that_diverge_are_counted_and_warned_of(regression):
 def test_a_chain_that_never_moves_is_warned_of(regression):
     with (
         pytest.warns(UserWarning, match="R-hat is nan"),
-        pytest.warns(UserWarning, match="diverged"),
+        pytest.warns(UserWarning, match="4 transitions diverged"),
     ):
-        sample(
+        samples = sample(
             regression,
             prior_precision=1e8,
             num_chains=1,
@@ -387,14 +391,35 @@ def test_a_chain_that_never_moves_is_warned_of(regression):
             num_samples=4,
             jit_compile=False,
         )
+    assert samples.diagnostics["num_divergences"] == 4
 
 
+def test_the_sampler_gets_its_settings(regression, monkeypatch):
+    class Made(Exception):
+        """Has what was made, of which nothing is run."""
+
+    def sample_chains(kernel, *_, **__):
+        raise Made(kernel)
+
+    monkeypatch.setattr(sampling.chains, "sample", sample_chains)
+    with pytest.raises(Made) as made:
+        sample(regression, target_accept_prob=0.99, max_tree_depth=3)
+    adaptation = made.value.args[0].parameters
+    assert adaptation["num_adaptation_steps"] == 160
+    np.testing.assert_allclose(adaptation["target_accept_prob"], 0.99)
+    inner = adaptation["inner_kernel"].parameters
+    assert inner["max_tree_depth"] == 3
+    np.testing.assert_allclose(inner["step_size"], 8**-0.25)
+
+
+@pytest.mark.slow
 def test_more_acceptance_takes_more_steps(regression):
     samples = sample_few(regression, target_accept_prob=0.99, num_samples=10)
     # 3 or 7, of the default.
     assert samples.diagnostics["mean_leapfrogs"] > 10
 
 
+@pytest.mark.slow
 def test_trees_are_no_deeper_than_asked_for(regression):
     samples = sample_few(regression, max_tree_depth=1)
     assert samples.diagnostics["mean_leapfrogs"] == 1.0

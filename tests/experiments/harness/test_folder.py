@@ -179,8 +179,12 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
         pass
 
 
+# Without the root of the package, which imports every room and TensorFlow.
 _HOLD = """
 import sys, types
+root = types.ModuleType("tfp_refine")
+root.__path__ = ["tfp_refine"]
+sys.modules["tfp_refine"] = root
 from tfp_refine.experiments.harness import folder
 config = types.SimpleNamespace(to_json=dict)
 with folder.Folder(sys.argv[1], "uci", config, {}):

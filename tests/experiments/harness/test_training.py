@@ -19,7 +19,7 @@ def problem():
 @pytest.fixture(autouse=True, scope="module")
 def _short_executions():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "_MAX_STEPS_PER_EXECUTION", 4)
+        patch.setattr(training, "_MAX_STEPS_PER_EXECUTION", 2)
         yield
 
 

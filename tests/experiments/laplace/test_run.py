@@ -210,6 +210,7 @@ def write_texts(root):
                 (directory / f"{number}.txt").write_text(" ".join(text))
 
 
+@pytest.mark.slow
 def test_texts_of_a_folder_are_read(tmp_path):
     write_texts(tmp_path)
     results = laplace.run(

@@ -231,7 +231,9 @@ def test_a_regression_keeps_its_noise(tmp_path):
             assert np.sqrt(np.mean(error**2)) < 0.6
 
 
-@pytest.mark.parametrize("activation", ["sigmoid", "linear"])
+@pytest.mark.parametrize(
+    "activation", ["sigmoid", pytest.param("linear", marks=pytest.mark.slow)]
+)
 def test_a_trained_model_may_have_one_output_for_two_classes(
     tmp_path, activation
 ):

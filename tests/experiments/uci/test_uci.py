@@ -19,8 +19,8 @@ SHORT = {
     "num_members": 3,
     "variance_ratios": ("0.7", "0.5"),
     "num_samples": 12,
-    "hidden": (8, 4),
-    "segments": 3,
+    "hidden": (8,),
+    "segments": 1,
     "progress": False,
 }
 LISTS = ("variance_ratios", "hidden")
@@ -106,7 +106,7 @@ def test_the_same_command_reports_again_and_runs_nothing(
     before = {p: p.stat().st_mtime_ns for p in path.rglob("*.keras")}
     records = {p: p.read_bytes() for p in path.glob("seed_*/**/*.json")}
     flags = [f"--{k}={v}" for k, v in SHORT.items() if k not in LISTS]
-    lists = ["--variance_ratios=0.7,0.5", "--hidden=8,4"]
+    lists = ["--variance_ratios=0.7,0.5", "--hidden=8"]
     monkeypatch.setattr(
         sys, "argv", ["uci", *flags, *lists, f"--output_dir={path}"]
     )
