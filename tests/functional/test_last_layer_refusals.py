@@ -211,16 +211,21 @@ def test_compiled_method_is_refused_and_still_works(x):
     np.testing.assert_array_equal(model(x), before)
 
 
-def test_features_of_three_axes_are_refused(rng):
+def test_features_of_positions_are_of_the_last_layer_alone(rng):
     model = keras.Sequential(
         [keras.Input((4, SIZE)), keras.layers.Dense(CLASSES, name="head")]
     )
     x = tf.constant(rng.standard_normal((NUM, 4, SIZE)), tf.float32)
     view = functional.LastLayerView(model)
-    with pytest.raises(ValueError, match="one vector"):
-        view.inputs(x, NUM)
-    with pytest.raises(ValueError, match="one vector"):
-        view.find_activation(x, LOGITS)
+    assert view.positions is None
+    view.find_positions(x)
+    assert view.positions == (4,)
+    features = view.inputs(x, NUM)
+    np.testing.assert_array_equal(features[..., :-1], x)
+    np.testing.assert_array_equal(features[..., -1], 1.0)
+    assert view.find_activation(x, LOGITS) == "linear"
+    with pytest.raises(ValueError, match=r"one vector.*\(4,\)"):
+        functional.AllLayersView(model).find_positions(x)
     assert_untouched(model)
 
 

@@ -110,6 +110,8 @@ class TemperatureScaling(posteriors.Posterior):
             x, y, sample_weight, class_weight
         )
         x = self.view.fit_inputs(x)
+        self.view.find_positions(x)
+        self.view.check_no_positions()
         likelihood = self._set_up(x)
         view = self.view
         targets = likelihood.targets(y, view.num_outputs)

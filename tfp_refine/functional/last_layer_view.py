@@ -12,12 +12,13 @@ _CHECKED = 1024
 
 
 class LastLayerView(output_layer.OutputLayerView):
-    """The weights of the last dense layer of a network as one vector.
+    """The weights of the last linear layer of a network as one vector.
 
     The vector is `Theta [C, F + 1]` row by row, with the bias at the end of
     each row if there is one: the outputs are `Theta phi` for features `phi`,
     the inputs of the layer with a 1 at the end. All draws of the vector share
-    the features, which are computed once.
+    the features, which are computed once. Where examples have positions,
+    features are `[B, ..., F + 1]` and outputs `[B, ..., C]`.
     """
 
     def __init__(self, model, layer=None):
@@ -27,7 +28,7 @@ class LastLayerView(output_layer.OutputLayerView):
     @property
     def num_features(self):
         """`F`, the inputs of the layer, and 1 for its bias."""
-        return self.layer.kernel.shape[0] + int(self.layer.use_bias)
+        return self.layer.kernel.shape[-2] + int(self.layer.use_bias)
 
     @property
     def size(self):
@@ -44,7 +45,8 @@ class LastLayerView(output_layer.OutputLayerView):
         layer = self.layer
         if model is not None:
             layer = LastLayerView(model, self.layer.name).layer
-        theta = keras.ops.convert_to_numpy(layer.kernel).T
+        kernel = keras.ops.convert_to_numpy(layer.kernel)
+        theta = kernel.reshape(kernel.shape[-2:]).T
         if layer.use_bias:
             bias = keras.ops.convert_to_numpy(layer.bias)
             theta = np.concatenate([theta, bias[:, np.newaxis]], axis=1)
@@ -64,14 +66,27 @@ class LastLayerView(output_layer.OutputLayerView):
         if self.layer.use_bias:
             variables.append(self.layer.bias)
         for variable, value in zip(variables, self.split(params), strict=True):
+            value = tf.reshape(value, variable.shape)
             variable.assign(tf.cast(value, variable.dtype))
 
     def shared(self, x, fixed):
         """Computes features in a trace, `[B, F + 1]`, as `WeightView`."""
-        features, _, _ = self.observe(x, fixed)
+        features = self.observe(x, fixed).features
         if self.layer.use_bias:
-            features = tf.pad(features, [[0, 0], [0, 1]], constant_values=1.0)
+            before = [[0, 0]] * (len(features.shape) - 1)
+            features = tf.pad(features, [*before, [0, 1]], constant_values=1.0)
         return features
+
+    def mask(self, x, fixed=None):
+        """Computes which positions count, booleans `[N, ...]`."""
+        fixed = self.fixed() if fixed is None else list(fixed)
+        program = self.compiled(
+            "mask",
+            lambda x, fixed: self.observe(x, fixed).mask,
+            x,
+            (True, False),
+        )
+        return program(x, fixed).numpy()
 
     def draws(self, shared, params, fixed, key, index):
         """Computes what the model returns, from features, as `WeightView`."""
@@ -86,19 +101,23 @@ class LastLayerView(output_layer.OutputLayerView):
     def inputs(self, x, batch_size, on_batch=None, fixed=None):
         """Computes features, once for all that is done with them, `[N, F + 1]`.
 
-        They are a float32 (or float64) array. `batch_size` examples are
-        computed at a time; `on_batch` is called with the number of those done.
-        Raises a `ValueError` if features are not finite.
+        Or `[N, ..., F + 1]` of positions. They are a float32 (or float64)
+        array. `batch_size` examples are computed at a time; `on_batch` is
+        called with the number of those done. Raises a `ValueError` if features
+        are not finite.
         """
         num_examples = data.num_examples(x)
         fixed = self.fixed() if fixed is None else list(fixed)
         program = self.compiled("shared", self.shared, x, (True, False))
-        features = np.empty(
-            [num_examples, self.num_features], self.dtype.as_numpy_dtype
-        )
+        features = None
         for begin in range(0, num_examples, batch_size):
             rows = slice(begin, begin + batch_size)
-            features[rows] = program(data.take(x, rows), fixed)
+            block = program(data.take(x, rows), fixed)
+            if features is None:
+                features = np.empty(
+                    [num_examples, *block.shape[1:]], self.dtype.as_numpy_dtype
+                )
+            features[rows] = block
             if on_batch is not None:
                 on_batch(min(begin + batch_size, num_examples))
         self.check_features(features)
@@ -106,6 +125,7 @@ class LastLayerView(output_layer.OutputLayerView):
 
     def check_features(self, features):
         """Raises a `ValueError` unless features `[N, F + 1]` are finite."""
+        features = features.reshape(len(features), -1)
         bad = sum(
             np.count_nonzero(~np.isfinite(rows).all(axis=1))
             for rows in np.array_split(features, -(-len(features) // _CHECKED))
@@ -120,17 +140,23 @@ class LastLayerView(output_layer.OutputLayerView):
     def outputs(self, theta, features, fixed=None):
         """Computes outputs `[..., B, C]`.
 
-        They are of weights `theta [..., P]` and `features [B, F + 1]`.
+        They are of weights `theta [..., P]` and `features [B, F + 1]`, or of
+        positions, `[..., B, ..., C]`.
         """
         del fixed
-        shape = tf.concat(
+        theta_shape = tf.concat(
             [tf.shape(theta)[:-1], [self.num_outputs, self.num_features]], 0
         )
-        return tf.matmul(
-            tf.cast(features, theta.dtype),
-            tf.reshape(theta, shape),
+        rows = tf.reshape(features, [-1, self.num_features])
+        outputs = tf.matmul(
+            tf.cast(rows, theta.dtype),
+            tf.reshape(theta, theta_shape),
             transpose_b=True,
         )
+        if len(features.shape) == 2:
+            return outputs
+        shape = [tf.shape(theta)[:-1], tf.shape(features)[:-1]]
+        return tf.reshape(outputs, tf.concat([*shape, [self.num_outputs]], 0))
 
 
 class AllLayersView(output_layer.OutputLayerView):
@@ -142,6 +168,11 @@ class AllLayersView(output_layer.OutputLayerView):
     def params(self, model=None):
         """Returns the trained weights, float64 array, `[P]`."""
         return super().params(model).numpy().astype(np.float64)
+
+    def find_positions(self, x):
+        """Raises a `ValueError` if there are any, as `OutputLayerView`."""
+        super().find_positions(x)
+        self.check_no_positions()
 
     def inputs(self, x, batch_size, on_batch=None, fixed=None):
         """Returns the inputs as they are: nothing is computed once for all."""
@@ -168,4 +199,4 @@ class AllLayersView(output_layer.OutputLayerView):
         values = self._values(theta)
         values.update(zip(map(id, self.fixed_variables), fixed, strict=True))
         weights = [values[id(v)] for v in self._trained.fixed_variables]
-        return tf.cast(self.observe(x, weights)[1], theta.dtype)
+        return tf.cast(self.observe(x, weights).outputs, theta.dtype)

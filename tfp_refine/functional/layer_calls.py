@@ -41,10 +41,17 @@ def layers_with_weights(model):
 
 
 def last_with_weights(model, call):
-    """Finds which layer with weights is called last by `call()`."""
+    """Finds which layer with weights is called last by `call()`.
+
+    Returns the layer, and the shape of its inputs, or `None` if these are more
+    than one tensor.
+    """
     called = []
     with observe(
-        layers_with_weights(model), lambda layer, inputs: called.append(layer)
+        layers_with_weights(model),
+        lambda layer, inputs: called.append(
+            (layer, getattr(inputs, "shape", None))
+        ),
     ):
         call()
     if not called:

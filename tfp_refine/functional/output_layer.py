@@ -1,4 +1,6 @@
-"""The last dense layer of a trained, deterministic network."""
+"""The last linear layer of a trained, deterministic network."""
+
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -21,17 +23,45 @@ ACTIVATIONS = {
 }
 
 
-class OutputLayerView(weight_view.WeightView):
-    """View of a trained network whose last weighted layer is dense.
+# Of kernels of one position, these are dense layers of each position.
+_CONVOLUTIONS = (keras.layers.Conv1D, keras.layers.Conv2D, keras.layers.Conv3D)
 
-    What that layer computes before its activation is called outputs here: the
-    logits of a classifier. The model is not changed.
+
+class Seen(NamedTuple):
+    """The last layer in a call of a model.
+
+    Of models that return averages over positions, `[B, C]`, features and
+    outputs are averages too, as these are linear.
 
     Attributes:
-        layer: The dense layer, given as such or by name, or found; `None` where
+        features: The layer's inputs, `[B, F]`, or `[B, ..., F]` of positions.
+        outputs: Before the layer's activation, `[B, C]` or `[B, ..., C]`.
+        returned: What the model returns.
+        mask: Boolean, `[B, ...]`: positions that count; `None` for all.
+    """
+
+    features: tf.Tensor
+    outputs: tf.Tensor
+    returned: tf.Tensor
+    mask: tf.Tensor | None
+
+
+class OutputLayerView(weight_view.WeightView):
+    """View of a trained network whose last weighted layer is linear.
+
+    It is a dense layer, or a convolution by kernels of one position, perhaps
+    inside another layer or model. What it computes before its activation is
+    called outputs here: the logits of a classifier, or of each position, such
+    as tokens or pixels. The model is not changed.
+
+    Attributes:
+        layer: The last layer, given as such or by name, or found; `None` where
             the model must be called on data first to find it.
         activation: Name of the activation between outputs and what the model
             returns, once `find_activation` has found it.
+        positions: Shape of an example's positions, `()` if it has outputs
+            `[C]`; `None` where it is not known yet.
+        has_mask: Whether positions may be masked, once `positions` are known.
     """
 
     def __init__(self, model, select, layer=None):
@@ -48,7 +78,8 @@ class OutputLayerView(weight_view.WeightView):
         super().__init__(model, select)
         # The model as it stands, whatever the vector holds.
         self._trained = weight_view.WeightView(model, "none")
-        self.layer = self.activation = None
+        self.layer = self.activation = self.positions = None
+        self.has_mask = False
         if layer is not None:
             self._use(layer_calls.find_layer(model, layer))
         elif getattr(model, "inputs", None):
@@ -58,13 +89,27 @@ class OutputLayerView(weight_view.WeightView):
     @property
     def num_outputs(self):
         """`C`, the units of the last layer."""
-        return self.layer.units
+        return self.layer.kernel.shape[-1]
 
     @property
     def compute_dtype(self):
         """Dtype of outputs: float64 for a layer of that, else float32."""
         is_double = self.layer.variable_dtype == "float64"
         return tf.float64 if is_double else tf.float32
+
+    def describe_layer(self):
+        """Describes the last layer: its path, class, and features to outputs.
+
+        `None` where it is not known yet.
+        """
+        if self.layer is None:
+            return None
+        kernel, names = self.layer.kernel, self.layer.path.split("/")
+        path = "/".join(names[names[0] == self.model.name :])
+        return (
+            f"{path}: {type(self.layer).__name__}, {kernel.shape[-2]} features "
+            f"to {kernel.shape[-1]} outputs"
+        )
 
     def fit_inputs(self, x):
         """Returns inputs as the model takes them.
@@ -76,6 +121,24 @@ class OutputLayerView(weight_view.WeightView):
             self._find(x)
         return x
 
+    def find_positions(self, x):
+        """Finds `positions`, from inputs `[N, ...]`."""
+        if self.positions != ():
+            one = keras.tree.map_structure(lambda leaf: leaf[:1], x)
+            seen = self.observe(one, self._trained.fixed())
+            self.positions = tuple(seen.outputs.shape[1:-1])
+            self.has_mask = seen.mask is not None
+
+    def check_no_positions(self):
+        """Raises a `ValueError` if examples have positions."""
+        if self.positions:
+            raise ValueError(
+                f"The last layer '{self.layer.name}' must get one vector for "
+                "each example, [N, F]. It gets positions of shape "
+                f"{self.positions}, for which there is a Laplace approximation "
+                "of the last layer alone."
+            )
+
     def find_activation(self, x, activations):
         """Finds the name of the activation after the last layer.
 
@@ -84,7 +147,7 @@ class OutputLayerView(weight_view.WeightView):
         last = data.num_examples(x) - 1
         rows = np.unique(np.linspace(0, last, _NUM_SEEN).astype(int))
         few = keras.tree.map_structure(lambda leaf: tf.gather(leaf, rows), x)
-        _, outputs, returned = self.observe(few, self._trained.fixed())
+        _, outputs, returned, _ = self.observe(few, self._trained.fixed())
         if not tf.is_tensor(returned):
             raise ValueError(
                 f"The model '{self.model.name}' must return one tensor. It "
@@ -110,26 +173,29 @@ class OutputLayerView(weight_view.WeightView):
                 return name
         raise ValueError(
             f"What the model '{self.model.name}' returns must be the outputs "
-            f"of its last dense layer '{self.layer.name}', with the activation "
-            f"{' or '.join(activations)}. It returns something else."
+            f"of its last layer '{self.layer.name}', or their averages over "
+            f"positions, with the activation {' or '.join(activations)}. It "
+            "returns something else."
         )
 
     def observe(self, x, weights):
         """Calls the model with `weights`, of all its variables in their order.
 
-        Returns the inputs of the last layer, `[B, F]`, its outputs before its
-        activation, `[B, C]`, and what the model returns, `[B, C]`.
+        Returns what was `Seen` of the last layer.
         """
         seen = []
 
-        def observer(layer, features):
+        def observer(layer, inputs):
             dtype = self.compute_dtype
-            features = tf.cast(features, dtype)
+            features = tf.cast(inputs, dtype)
             # In the scope of the call, these are the given weights.
-            outputs = tf.matmul(features, _value(layer.kernel, dtype))
+            kernel = _value(layer.kernel, dtype)
+            outputs = tf.tensordot(features, _matrix(kernel), 1)
             if layer.use_bias:
                 outputs += _value(layer.bias, dtype)
-            seen.append((features, outputs))
+            seen.append(
+                (features, outputs, getattr(inputs, "_keras_mask", None))
+            )
 
         with layer_calls.observe([self.layer], observer):
             returned = self._trained.call(x, self._trained.params(), weights, 0)
@@ -138,13 +204,11 @@ class OutputLayerView(weight_view.WeightView):
                 f"The model '{self.model.name}' must call its last layer "
                 f"'{self.layer.name}' once. It did {len(seen)} times."
             )
-        (found,) = seen
-        if len(found[0].shape) != 2:
-            raise ValueError(
-                f"The last layer '{self.layer.name}' must get one vector for "
-                f"each example, [N, F]. It gets shape {found[0].shape}."
-            )
-        return *found, returned
+        features, outputs, mask = seen[0]
+        if len(features.shape) > 2 and _has_no_positions(returned):
+            features, outputs = map(_average, (features, outputs))
+            mask = None
+        return Seen(features, outputs, returned, mask)
 
     def digest(self):
         """Returns a short text for the architecture and the last layer."""
@@ -159,19 +223,23 @@ class OutputLayerView(weight_view.WeightView):
                 x, self._trained.params(), self._trained.fixed(), 0
             )
         )
-        self._use(
-            layer_calls.last_with_weights(
-                self.model,
-                lambda: function.get_concrete_function(specs),
-            )
+        concrete = []
+        layer, shape = layer_calls.last_with_weights(
+            self.model,
+            lambda: concrete.append(function.get_concrete_function(specs)),
         )
+        self._use(layer)
+        if len(shape) == 2 or _has_no_positions(concrete[0].structured_outputs):
+            self.positions = ()
 
     def _use(self, layer):
-        if not isinstance(layer, keras.layers.Dense):
+        if not (isinstance(layer, keras.layers.Dense) or _is_pointwise(layer)):
             raise ValueError(
                 f"The last layer with weights of the model '{self.model.name}' "
-                f"must be a keras.layers.Dense. Received: '{layer.name}', a "
-                f"{type(layer).__name__}"
+                "must be a keras.layers.Dense, or a convolution of channels "
+                "that come last, with kernels of 1, strides of 1 and one "
+                f"group. Received: '{layer.name}', a {type(layer).__name__}"
+                f"{_sizes(layer)}"
             )
         activation = getattr(layer.activation, "__name__", None)
         if activation not in ACTIVATIONS:
@@ -184,3 +252,35 @@ class OutputLayerView(weight_view.WeightView):
 
 def _value(variable, dtype):
     return tf.cast(keras.ops.convert_to_tensor(variable), dtype)
+
+
+def _matrix(kernel):
+    """Returns a kernel of one position as a matrix, `[F, C]`."""
+    return tf.reshape(kernel, kernel.shape[-2:])
+
+
+def _average(values):
+    """Averages over positions."""
+    return tf.reduce_mean(values, axis=range(1, len(values.shape) - 1))
+
+
+def _has_no_positions(returned):
+    return tf.is_tensor(returned) and len(returned.shape) == 2
+
+
+def _is_pointwise(layer):
+    return (
+        isinstance(layer, _CONVOLUTIONS)
+        and {*layer.kernel_size, *layer.strides, layer.groups} == {1}
+        and layer.data_format == "channels_last"
+    )
+
+
+def _sizes(layer):
+    names = ("kernel_size", "strides", "groups", "data_format")
+    found = [
+        f"{name}={getattr(layer, name)!r}"
+        for name in names
+        if isinstance(layer, _CONVOLUTIONS)
+    ]
+    return f" of {', '.join(found)}" if found else ""

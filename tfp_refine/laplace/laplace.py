@@ -54,6 +54,7 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
 
     def _shown_arguments(self):
         return super()._shown_arguments() | {
+            "layer": self.view.describe_layer(),
             "likelihood": self._kind,
             "hessian": next(
                 name
@@ -114,9 +115,11 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
                 are needed, as by `elbo` and `refine`.
             y: Class numbers `[N]` or one-hot rows `[N, C]`, labels 0 and 1
                 `[N, C]` of "multilabel", or regression targets `[N, C]` (`[N]`
-                if `C` is 1).
+                if `C` is 1). Of a network with outputs at each position,
+                `[N, ...]` or `[N, ..., C]`; masked positions do not count.
             sample_weight: Weights, `[N]`: the likelihood of an example counts
-                as often as its weight says. `None` for batches.
+                as often as its weight says; or of positions, `[N, ...]`.
+                `None` for batches.
             class_weight: Weights by class number, a dict, in place of
                 `sample_weight`; 1 for those left out.
             batch_size: Examples that the model is called on at a time.
@@ -367,19 +370,23 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
             batch_size: Examples that the model is called on at a time.
 
         Returns:
-            mean: float64 array, `[N, C]`.
-            covariance: float64 array, `[N, C, C]`.
+            mean: float64 array, `[N, C]`, or `[N, ..., C]` of positions.
+            covariance: float64 array, `[N, C, C]`, or `[N, ..., C, C]`.
 
         Raises:
             ValueError: If it is not fitted, or an argument is invalid.
         """
-        found = [
-            (mean, tf.matmul(root, root, transpose_b=True))
-            for inputs in self._inputs(x, batch_size)
-            for mean, root in self.output_roots(inputs)
-        ]
-        mean, covariance = zip(*found, strict=True)
-        return np.concatenate(mean), np.concatenate(covariance)
+        found = []
+        for inputs, shape in self._inputs(x, batch_size):
+            moments = [
+                (mean, tf.matmul(root, root, transpose_b=True))
+                for mean, root in self.output_roots(inputs)
+            ]
+            found.append(
+                [_shaped(one, shape) for one in zip(*moments, strict=True)]
+            )
+        mean, covariance = map(np.concatenate, zip(*found, strict=True))
+        return mean, covariance
 
     def predict_moments(
         self, x, *, batch_size: int = 1024
@@ -415,14 +422,13 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
     def _predict_proba_by(self, method, x, num_samples, seed, batch_size):
         _validation.positive_integer("num_samples", num_samples)
         rng = np.random.default_rng(functional.seeds.check(seed))
-        return np.concatenate(
-            [
-                predictives.probabilities(
-                    self, inputs, method, num_samples, rng
-                )
-                for inputs in self._inputs(x, batch_size)
-            ]
-        ).astype(self.view.dtype.as_numpy_dtype)
+        found = []
+        for inputs, shape in self._inputs(x, batch_size):
+            probs = predictives.probabilities(
+                self, inputs, method, num_samples, rng
+            )
+            found.append(_shaped([probs], shape))
+        return np.concatenate(found).astype(self.view.dtype.as_numpy_dtype)
 
     def output_roots(self, inputs):
         """Yields means and roots of the linearized outputs, block by block."""
@@ -442,12 +448,20 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
             yield self.view.outputs(loc, block, self.fixed), block
 
     def _inputs(self, x, batch_size):
-        """Yields what the view takes, block by block of inputs."""
+        """Yields what the view takes, block by block of inputs.
+
+        Positions are rows as examples are; their shape comes with them.
+        """
         _validation.positive_integer("batch_size", batch_size)
         self._check_ready()
         for _, block in functional.data.blocks(x, batch_size):
             block = self.view.fit_inputs(block)
-            yield self.view.inputs(block, batch_size, fixed=self.fixed)
+            inputs = self.view.inputs(block, batch_size, fixed=self.fixed)
+            shape = (functional.data.num_examples(inputs),)
+            if isinstance(self.view, functional.LastLayerView):
+                shape = inputs.shape[:-1]
+                inputs = inputs.reshape(-1, inputs.shape[-1])
+            yield inputs, shape
 
     # What is made of it.
 
@@ -554,6 +568,12 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
         made._count = description["count"]
         made._update()
         return made
+
+
+def _shaped(blocks, shape):
+    """Puts blocks of rows together, as `[*shape, ...]`."""
+    values = np.concatenate(blocks)
+    return values.reshape(*shape, *values.shape[1:])
 
 
 def blocks(num_examples, numbers):

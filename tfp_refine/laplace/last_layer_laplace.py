@@ -32,9 +32,13 @@ class LastLayerLaplace(laplace.Laplace):
 
     Args:
         model: Built `keras.Model`, functional, Sequential or subclassed, whose
-            last layer with weights is a `keras.layers.Dense`. It may return
-            logits or, after a softmax (or a sigmoid, for one output or several
-            labels), probabilities. It is not changed.
+            last layer with weights is a `keras.layers.Dense`, or a convolution
+            with kernels and strides of 1, also inside another layer or model.
+            It may return logits or, after a softmax (or a sigmoid, for one
+            output or several labels), probabilities: `[N, C]`, also of outputs
+            that were averaged over positions, such as pixels; or of each
+            position, `[N, ..., C]`, such as tokens, all of which are examples
+            then but for those that Keras masks. It is not changed.
         likelihood: "classification", of classes that exclude each other;
             "multilabel", of labels that do not; or "regression".
         hessian: "full"; "kron", the Kronecker product of a factor of the
@@ -47,7 +51,7 @@ class LastLayerLaplace(laplace.Laplace):
 
     Raises:
         ValueError: If an argument is invalid, or the model's last layer with
-            weights is no Dense layer.
+            weights is neither.
 
     Attributes:
         hessian: `FullHessian`, `KroneckerHessian` or `DiagonalHessian`; `None`

@@ -163,7 +163,11 @@ class EvidenceBound:
 
 def check_examples(block, likelihood, view):
     """Raises a `ValueError` if targets or weights do not fit a likelihood."""
-    _, y, *weights = block
+    x, y, *weights = block
+    view.find_positions(x)
+    if view.positions:
+        _positions(x, y, weights, likelihood, view)
+        return
     likelihood.targets(y, view.num_outputs)
     for weight in weights:
         functional.example_weights.one_each(weight)
@@ -172,15 +176,28 @@ def check_examples(block, likelihood, view):
 def data_of(examples, likelihood, view, fixed, batch_size, on_batch=None):
     """Returns `EvidenceBound.training_data` of examples, held or a `Stream`.
 
-    A stream whose inputs are small as the view takes them, as features of
+    Positions become examples, without those that are masked, or have a weight
+    of 0. A stream whose inputs are small as the view takes them, as features of
     images are, is held. Of others they are computed anew in each pass.
     `on_batch` is called with the number of examples done.
     """
     is_stream = isinstance(examples, functional.streams.Stream)
+    if is_stream and view.positions:
+        raise ValueError(
+            "Data of a network with outputs at each position must fit in "
+            "memory. Received: a source of more than "
+            f"{functional.streams.HELD_BYTES / 2**30:g} GiB"
+        )
 
     def convert(x, y, *weights):
+        inputs = view.inputs(
+            x, batch_size, None if is_stream else on_batch, fixed
+        )
+        if view.positions:
+            rows, *others = _positions(x, y, weights, likelihood, view)
+            return inputs.reshape(-1, inputs.shape[-1])[rows], *others
         return (
-            view.inputs(x, batch_size, None if is_stream else on_batch, fixed),
+            inputs,
             likelihood.targets(y, view.num_outputs),
             *(np.asarray(weight, np.float64) for weight in weights),
         )
@@ -188,6 +205,46 @@ def data_of(examples, likelihood, view, fixed, batch_size, on_batch=None):
     if is_stream:
         return examples.map(convert).hold(on_batch)
     return convert(*examples)
+
+
+def _positions(x, y, weights, likelihood, view):
+    """Finds the positions that count, of all examples, one after another.
+
+    Returns their numbers, their targets, and their weights if there are any.
+    """
+    y = np.asarray(y)
+    lead = (functional.data.num_examples(x), *view.positions)
+    if y.shape[: len(lead)] != lead:
+        raise ValueError(
+            f"`y` must have a target for each position, {lead}, as the outputs "
+            f"of the model '{view.model.name}'. Received: shape {y.shape}"
+        )
+    counts = view.mask(x) if view.has_mask else np.ones(lead, bool)
+    found = []
+    for weight in weights:
+        weight = np.asarray(weight, np.float64)
+        if weight.shape not in (lead, lead[:1]):
+            raise ValueError(
+                "`sample_weight` must be one number for each example, "
+                f"{lead[:1]}, or each position, {lead}. Received: shape "
+                f"{weight.shape}"
+            )
+        missing = len(lead) - weight.ndim
+        weight = weight.reshape(*weight.shape, *[1] * missing)
+        found.append(np.broadcast_to(weight, lead))
+        counts = counts & (weight > 0.0)
+    rows = np.flatnonzero(counts)
+    if not len(rows):
+        raise ValueError(
+            "Positions must not all be masked, or have a weight of 0. "
+            f"Received: {counts.size} positions, all of which are"
+        )
+    targets = y.reshape(-1, *y.shape[len(lead) :])[rows]
+    return (
+        rows,
+        likelihood.targets(targets, view.num_outputs),
+        *(weight.reshape(-1)[rows] for weight in found),
+    )
 
 
 def push(bijector, z):
