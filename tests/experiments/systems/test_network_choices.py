@@ -1,8 +1,12 @@
 """Networks have the noise, activation and start that fields choose."""
 
+import inspect
+
+import keras
 import numpy as np
 import pytest
 
+from tfp_refine import layers
 from tfp_refine.experiments.data import functions
 from tfp_refine.experiments.harness import fields
 from tfp_refine.experiments.systems import networks
@@ -54,3 +58,92 @@ def test_the_variant_of_the_paper_is_another_start(data):
         starts.append(np.asarray(layer.variational_weights[0].loc))
     np.testing.assert_array_equal(starts[0], starts[2])
     assert not np.allclose(starts[0], starts[1])
+
+
+# Networks of papers, at sizes that take no time.
+_TINY = {
+    "alexnet": {"widths": (2, 2, 2, 2, 2, 2, 2)},
+    "resnet18": {"filters": 2},
+    "shufflenet": {"groups": 2, "filters": (32, 40, 48), "blocks": (1, 1, 1)},
+    "vision_transformer": {"width": 6, "depth": 1, "hidden_units": 3},
+    "wide_resnet": {"depth": 10, "width": 1},
+}
+
+
+class _Images:
+    num_classes = 3
+    is_regression = False
+
+    def __init__(self, size):
+        self.train = np.zeros((9, size, size, 3), "float32"), np.zeros(9)
+
+
+def _small(name):
+    """Returns the function of a network with other defaults."""
+    kind = networks._LARGE[name]
+
+    def build(*arguments, **options):
+        return kind(*arguments, **{**_TINY[name], **options})
+
+    build.__signature__ = inspect.signature(kind)
+    return build
+
+
+def _build_images(monkeypatch, name, system, size=16, **changes):
+    monkeypatch.setitem(networks._LARGE, name, _small(name))
+    config = fields.Bench(model=name, **changes)
+    shape = (size, size, 3)
+    config = config.with_defaults(config.after_data("images", shape, 9))
+    networks.check_model(config, "images")
+    return _build(system, config, _Images(size))[1]
+
+
+@pytest.mark.parametrize("name", _TINY)
+def test_networks_of_papers_are_built_by_name(monkeypatch, name):
+    assert set(_TINY) == set(networks._LARGE)
+    plain = _build_images(monkeypatch, name, "map")
+    model = _build_images(monkeypatch, name, "cm", dense_estimator="flipout")
+    assert plain.output_shape == model.output_shape == (None, 3)
+    assert not any(hasattr(layer, "kl_scale") for layer in plain.layers)
+    found = [layer for layer in model.layers if hasattr(layer, "kl_scale")]
+    assert {layer.num_train_examples for layer in found} == {9}
+    assert type(found[-1]) is layers.DenseFlipout
+    is_full = name == "alexnet"
+    weighty = (keras.layers.Conv2D, keras.layers.Dense)
+    has_plain = any(isinstance(layer, weighty) for layer in model.layers)
+    assert has_plain != is_full
+
+
+def test_attention_and_depthwise_layers_have_the_chosen_estimators(
+    monkeypatch,
+):
+    changes = {
+        "variational": "full",
+        "conv_estimator": "reparameterization",
+        "dense_estimator": "local_reparameterization",
+    }
+    found = {
+        type(layer)
+        for name in ("shufflenet", "vision_transformer")
+        for layer in _build_images(monkeypatch, name, "vi", **changes).layers
+        if hasattr(layer, "kl_scale")
+    }
+    assert found == {
+        layers.Conv2DReparameterization,
+        layers.DepthwiseConv2DReparameterization,
+        layers.DenseLocalReparameterization,
+        layers.MultiHeadAttentionLocalReparameterization,
+    }
+
+
+def test_large_images_have_the_first_layers_of_large_ones(monkeypatch):
+    for size, kernel in ((32, 3), (96, 7)):
+        model = _build_images(monkeypatch, "resnet18", "map", size)
+        assert model.get_layer("conv1").kernel_size == (kernel, kernel)
+
+
+def test_networks_of_papers_have_no_multiplicative_layers(monkeypatch):
+    with pytest.raises(ValueError, match="alexnet has no multiplicative"):
+        _build_images(monkeypatch, "alexnet", "mnf")
+    with pytest.raises(ValueError, match="--batch_norm.*ResNets"):
+        _build_images(monkeypatch, "wide_resnet", "map", batch_norm=True)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import re
 import typing
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -31,6 +32,8 @@ KINDS = typing.get_args(Kind)
 ANGLES = (15.0, 30.0, 45.0, 60.0, 75.0, 90.0)
 # Height from which images are for convolutions of 5x5 and two poolings.
 _LENET_HEIGHT = 16
+# Models of which some layers alone have posteriors by default.
+_HYBRIDS = "resnet|shufflenet|vision_transformer|wide_resnet"
 
 
 def ratios(texts: Iterable[str]) -> tuple[float, ...]:
@@ -131,9 +134,10 @@ class Network(config.Config):
 
     Model:
         model (common): mlp, lenet5, lenet5_caffe, lenet5_wide, resnet20 or
-            resnetN with N = 6 n + 2, gru, or the file of a trained model,
-            FILE.keras. Defaults to mlp for tables, gru for texts, and for
-            images to lenet5, or mlp if they have fewer than 16 rows.
+            resnetN with N = 6 n + 2, alexnet, resnet18, shufflenet,
+            wide_resnet, vision_transformer, gru, or the file of a trained
+            model, FILE.keras. Defaults to mlp for tables, gru for texts, and
+            for images to lenet5, or mlp if they have fewer than 16 rows.
         hidden (common): Units of the hidden layers of mlp; of gru, its units.
         embedding: Size of the word vectors of gru.
         activation: Of the hidden layers of mlp and lenet5.
@@ -143,8 +147,9 @@ class Network(config.Config):
             standardized targets.
         learn_noise: Learn the scale of homoscedastic noise.
         variational: Weights of variational systems with a posterior: all
-            (full), or half of the convolutions of a ResNet (hybrid). Defaults
-            to hybrid for ResNets.
+            (full), or those of some layers (hybrid), such as half of the
+            convolutions of a ResNet. Defaults to hybrid for networks with
+            shortcuts.
         batch_norm: Batch normalization in a ResNet.
     """
 
@@ -482,8 +487,8 @@ class Bench(
         model = "gru" if kind == "texts" else "mlp"
         if is_image and shape[0] >= _LENET_HEIGHT:
             model = "lenet5"
-        is_resnet = (self.model or model).startswith("resnet")
-        variational = "hybrid" if is_resnet else "full"
+        has_few = re.match(_HYBRIDS, self.model or model)
+        variational = "hybrid" if has_few else "full"
         is_hybrid = (self.variational or variational) == "hybrid"
         batch_size = min(64, num_examples)
         return {

@@ -12,12 +12,14 @@ again with the same --output_dir, it continues.
       --systems="eb,longer(eb),refined(eb)" --unseen=fashion_mnist
   python -m tfp_refine.experiments.image --dataset=cifar10 --download \
       --model=resnet20 --epochs=200 --learning_rate_schedule=step
+  python -m tfp_refine.experiments.image --dataset=cifar100 --download \
+      --model=resnet18 --variational=full --systems=map,mc_dropout,vi,cv,cm,cmv
   python -m tfp_refine.experiments.image --dataset=mnist --data_dir=DIR \
       --model=mlp --systems=vi,cm --prior_scale=fan_in --pruning \
       --flipped_pixels=0.02,0.1
 
 References: Havasi et al., 2021, https://doi.org/10.3390/e23111475, Tables 2, 3;
-Tomczak et al., 2021, https://openreview.net/forum?id=ykN3tbJ0qmX, Tables 1, 2.
+Tomczak et al., 2021, https://openreview.net/forum?id=ykN3tbJ0qmX, Tables 1-3.
 """
 
 from tfp_refine.experiments.image.config import Config

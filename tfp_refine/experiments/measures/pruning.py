@@ -68,7 +68,7 @@ def applies(subject: bench.Subject) -> bool:
         config.pruning
         and registry.is_network(subject.expression)
         and (network.family, network.posterior) == ("vi", "mean_field")
-        and not config.model.startswith("resnet")
+        and config.model.startswith(("mlp", "lenet5"))
     )
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import inspect
 import re
 import zipfile
 
@@ -22,7 +23,21 @@ from tfp_refine.initializers import iblm
 
 # LeNet-5 as Louizos and Welling have it: for MNIST, and for CIFAR-10.
 _LENETS = {"lenet5_caffe": (20, 50, 500), "lenet5_wide": (192, 192, 1000)}
-_NAMES = r"mlp|gru|lenet5|lenet5_caffe|lenet5_wide|resnet\d+|.+\.keras"
+_LARGE = {
+    "alexnet": models.AlexNet,
+    "resnet18": models.ResNet18,
+    "shufflenet": models.ShuffleNet,
+    "vision_transformer": models.VisionTransformer,
+    "wide_resnet": models.WideResNet,
+}
+_NAMES = "|".join(
+    [
+        r"mlp|gru|lenet5|lenet5_caffe|lenet5_wide|resnet\d+|.+\.keras",
+        *_LARGE,
+    ]
+)
+# Images from this size on have the first layers of large ones.
+_LARGE_IMAGE = 64
 # Random streams, below the seed.
 _WEIGHTS, _DROPPED, _INITIALIZATION = range(30, 33)
 
@@ -88,11 +103,14 @@ def check_model(config: fields.Bench, kind: str) -> None:
             "--activation is for --model=mlp and lenet5. "
             f"Received: --activation={config.activation}, --model={name}"
         )
-    is_resnet = name.startswith("resnet")
-    if not is_resnet and (config.batch_norm or config.variational == "hybrid"):
+    is_resnet = name.startswith("resnet") and name not in _LARGE
+    is_hybrid = config.variational == "hybrid"
+    if not is_resnet and (
+        config.batch_norm or (is_hybrid and name not in _LARGE)
+    ):
         raise ValueError(
-            "--batch_norm and --variational=hybrid are for ResNets. "
-            f"Received: --model={name}"
+            "--batch_norm and --variational=hybrid are for ResNets, the latter "
+            f"also for {', '.join(_LARGE)}. Received: --model={name}"
         )
     if config.scaling != "standardized" and not is_file(config):
         raise ValueError(
@@ -109,7 +127,8 @@ def why_not(network: Network, config: fields.Bench) -> str | None:
             f"--model={config.model} is a network of point estimates, without "
             "dropout."
         )
-    if network.family in ("ffg", "mnf") and config.model.startswith("resnet"):
+    is_large = config.model.startswith("resnet") or config.model in _LARGE
+    if network.family in ("ffg", "mnf") and is_large:
         return (
             f"--model={config.model} has no multiplicative layers; lenet5 and "
             "mlp have."
@@ -404,8 +423,10 @@ def _prior(name, config):
 
 
 def _zoo(network, config, data, arguments):
-    """Builds an MLP, a LeNet or a ResNet."""
+    """Builds an MLP, a LeNet, a ResNet or another network of images."""
     shape, name = data.train[0].shape[1:], config.model
+    if name in _LARGE:
+        return _large(network, config, shape, data.num_classes, arguments)
     if name == "mlp":
         del arguments["conv_layer"]
         outputs = data.num_classes or 2  # a mean and a raw scale
@@ -441,6 +462,30 @@ def _zoo(network, config, data, arguments):
         batch_norm=config.batch_norm,
         **arguments,
     )
+
+
+def _large(network, config, shape, num_classes, arguments):
+    """Builds a network of `_LARGE`, whose penalty is its own."""
+    kind = _LARGE[config.model]
+    known = inspect.signature(kind).parameters
+    if network.family in ("map", "ivon"):
+        arguments = {"seed": arguments["seed"], "variational": "none"}
+    else:
+        estimators = {
+            "depthwise_layer": ("DepthwiseConv2D", config.conv_estimator),
+            "attention_layer": ("MultiHeadAttention", config.dense_estimator),
+        }
+        arguments |= {
+            name: _layer(layer, network.estimator or estimator)
+            for name, (layer, estimator) in estimators.items()
+        }
+        arguments["variational"] = config.variational
+        arguments = {
+            name: arguments[name] for name in arguments.keys() & known.keys()
+        }
+    if "stem" in known and min(shape[:2]) >= _LARGE_IMAGE:
+        arguments["stem"] = "large"
+    return kind(shape, num_classes, **arguments)
 
 
 def _gru(config, data, seed, regularizer):
