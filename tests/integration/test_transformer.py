@@ -128,6 +128,7 @@ def test_the_bound_is_that_of_brute_force(trained):
     assert error < 0.1 * abs(np.mean(log_likelihoods))  # else all would pass
 
 
+@pytest.mark.slow
 def test_it_is_refined_saved_and_loaded(trained, tmp_path):
     model, x, y = trained
     ensemble = tfr.refine(

@@ -16,7 +16,7 @@ _COMMON = {
 }
 
 
-# Quick: one layer of each estimator.
+# Quick: one layer; dense ones are tested with the other estimators.
 @pytest.mark.parametrize(
     ("make_layer", "arguments", "input_shape", "reference"),
     [
@@ -81,6 +81,7 @@ _COMMON = {
             {"filters": 4, "kernel_size": (3, 2), "strides": 2},
             (5, 6, 3),
             keras.layers.Conv2D,
+            marks=pytest.mark.slow,
             id="Conv2DLocalReparameterization",
         ),
         pytest.param(

@@ -315,7 +315,7 @@ def test_it_has_full_precision_in_layers_that_compute_in_half(dtype):
     [
         ({"steps_per_execution": 3, "jit_compile": False}, {}),
         ({"jit_compile": False}, {"gradient_accumulation_steps": 2}),
-        ({"jit_compile": True}, {}),
+        pytest.param({"jit_compile": True}, {}, marks=pytest.mark.slow),
     ],
     ids=["executions", "accumulation", "xla"],
 )

@@ -91,7 +91,9 @@ def bidirectional(**options):
     return model, x
 
 
-@pytest.mark.parametrize("merge_mode", ["concat", "mul"])
+@pytest.mark.parametrize(
+    "merge_mode", ["concat", pytest.param("mul", marks=pytest.mark.slow)]
+)
 def test_both_directions_get_posteriors(merge_mode, tmp_path):
     model, x = bidirectional(merge_mode=merge_mode)
     converted = conversion.convert(model)

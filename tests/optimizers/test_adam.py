@@ -187,8 +187,8 @@ def assert_close(weights, expected):
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"jit_compile": True},
-        pytest.param({"steps_per_execution": 3}, marks=pytest.mark.slow),
+        pytest.param({"jit_compile": True}, marks=pytest.mark.slow),
+        {"steps_per_execution": 3},
         pytest.param({"run_eagerly": True}, marks=pytest.mark.slow),
     ],
 )
@@ -206,7 +206,9 @@ def test_a_callback_changes_the_learning_rate():
     assert_close(trained(OURS(1.0), callbacks=callbacks()), expected)
 
 
-@pytest.mark.parametrize("scale", [2.0**10, 2.0**120])
+@pytest.mark.parametrize(
+    "scale", [pytest.param(2.0**10, marks=pytest.mark.slow), 2.0**120]
+)
 def test_mixed_precision_scales_the_loss_and_skips_what_overflows(scale):
     def weights(make):
         optimizer = keras.optimizers.LossScaleOptimizer(make(0.01), scale)

@@ -295,6 +295,7 @@ def loop(model, epochs, compiled):
             step(x[begin : begin + 10], y[begin : begin + 10])
 
 
+@pytest.mark.slow
 def test_all_ways_of_training_agree():
     expected = built()
     fit(expected)

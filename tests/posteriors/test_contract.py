@@ -185,9 +185,7 @@ def _check_single_output(name, probabilities):
 
 
 @a_few_methods
-@pytest.mark.parametrize(
-    "quantiles", [(0.1, 0.5), pytest.param((), marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("quantiles", [(0.1, 0.5), ()])
 def test_summaries_are_statistics_of_the_same_draws(name, quantiles):
     posterior = make(name)
     num_samples = 40  # of which not all are computed at once

@@ -33,10 +33,12 @@ def serve(path, x):
 @pytest.mark.parametrize(
     "name",
     [
-        # Others below export these two.
-        pytest.param(name, marks=pytest.mark.slow)
-        if name in ("reparameterization", "local")
-        else name
+        # Others below export some of these.
+        pytest.param(
+            name,
+            marks=[pytest.mark.slow]
+            * (name not in ("convolution", "mnf", "gru", "dropout")),
+        )
         for name in CASES
     ],
 )

@@ -141,6 +141,7 @@ def test_every_class_that_keras_saves_is_registered_as_ours(package):
             assert keras.saving.get_registered_object(registered) is entry
 
 
+@pytest.mark.slow
 def test_importing_the_package_registers_what_a_model_file_names():
     program = (
         "import tfp_refine\n"

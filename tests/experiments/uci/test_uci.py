@@ -137,6 +137,7 @@ def test_one_depth_is_the_same_as_as_many_layers(tmp_path):
     assert values_of(uci.run(one)) == values_of(uci.run(two))
 
 
+@pytest.mark.slow
 def test_depths_are_compared(tmp_path, capsys):
     config = uci.Config(output_dir=str(tmp_path), depths=(1, 2), **DEEP)
     results = uci.run(config)
