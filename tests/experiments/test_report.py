@@ -82,6 +82,7 @@ OF_VARIATIONAL = {
     },
 }
 STAIRCASE = {
+    "steps": [10],
     "trace_step": [5, 10],
     "trace_elbo": [[-9.0, -8.0], [-9.5, -8.2]],
     "elbo_init": [-10.0, -10.0],

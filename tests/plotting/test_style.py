@@ -28,7 +28,7 @@ MANY = {
                  "train_accuracy")
 } | {"pruned": 1, "values": [[1], [2]]}  # fmt: skip
 LENGTHS = {"length": [1, 2], "mmd": [1.0, 0.5]}
-STAIRCASE = {"trace_step": [1, 2], "trace_elbo": [[-9.0, -7.0]],
+STAIRCASE = {"steps": [2], "trace_step": [1, 2], "trace_elbo": [[-9.0, -7.0]],
              "elbo_init": [-8.0], "elbo_aux": [[-6.0]]}  # fmt: skip
 STRENGTHS = {"a": {"strength": [1, 2], "nll": [1, 2], "ece": [0, 1]}}
 WEIGHTS = {"loc": GRID, "scale": BELL, "bias_loc": [0.1], "bias_scale": [0.2]}

@@ -109,6 +109,7 @@ def test_memorization_shows_both_sets_and_chance():
 def test_staircase_shows_all_members_and_the_mean_field_bound(members):
     axes = plotting.elbo_staircase(
         {
+            "steps": [1, 3],
             "trace_step": [1, 2, 3, 4],
             "trace_elbo": np.tile([-9.0, -7.0, -6.0, -5.0], (members, 1)),
             "elbo_init": [-8.0] * members,
@@ -120,7 +121,7 @@ def test_staircase_shows_all_members_and_the_mean_field_bound(members):
     assert lines["mean of members"] == ([1, 2, 3, 4], [-9.0, -7.0, -6.0, -5.0])
     (evaluation,) = axes.containers
     np.testing.assert_allclose(
-        evaluation.lines[0].get_xydata(), [[2.0, -7.0], [4.0, -5.0]]
+        evaluation.lines[0].get_xydata(), [[1.0, -7.0], [4.0, -5.0]]
     )
     low, high = axes.get_ylim()
     assert low < -8.0 < -5.0 < high

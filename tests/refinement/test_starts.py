@@ -68,7 +68,7 @@ def assert_members_are(ensemble, index, alone):
     for found, expected in zip(fixed, alone.fixed, strict=True):
         np.testing.assert_array_equal(found, expected)
     for name, value in alone.history.items():
-        if name not in ("trace_step", "start"):
+        if name not in ("steps", "trace_step", "start"):
             np.testing.assert_array_equal(
                 ensemble.history[name][index], value[0], err_msg=name
             )

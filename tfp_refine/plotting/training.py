@@ -149,7 +149,8 @@ def elbo_staircase(
 
     Args:
         staircase: `RefinedEnsemble.history`, or a dict of lists with its
-            `trace_step`, `trace_elbo`, `elbo_init` and `elbo_aux`. Nats.
+            `steps`, `trace_step`, `trace_elbo`, `elbo_init` and `elbo_aux`.
+            Nats.
         ax: Axes to draw on. Defaults to a new figure's.
 
     Returns:
@@ -160,7 +161,7 @@ def elbo_staircase(
         for name in ("trace_step", "trace_elbo", "elbo_aux")
     )
     mean_field = np.mean(staircase["elbo_init"])
-    ends = steps[-1] * np.arange(1, after.shape[1] + 1) / after.shape[1]
+    ends = np.cumsum(staircase["steps"])
     (axes,) = style.panels(ax, 1, width=6.4, height=4.0)
     for end in ends[:-1]:
         axes.axvline(end, color="0.9", linewidth=0.8, zorder=0)

@@ -12,6 +12,7 @@ from tfp_refine import _validation
 from tfp_refine import functional
 from tfp_refine.functional import resumable
 from tfp_refine.optimizers import IVON
+from tfp_refine.refinement import adaptive_steps
 from tfp_refine.refinement import objective as objective_lib
 from tfp_refine.refinement import refine as refine_lib
 from tfp_refine.refinement import settings as settings_lib
@@ -40,7 +41,8 @@ class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
         num_members: Ensemble members.
         variance_ratios: Parts of the remaining prior variance, one for each
             auxiliary variable.
-        steps: Adam steps for each auxiliary variable and member.
+        steps: Adam steps for each auxiliary variable and member, or
+            `AdaptiveSteps`.
         batch_size: Examples in a step.
         learning_rate: Adam's before the first auxiliary variable.
         learning_rate_decay: Within each auxiliary variable.
@@ -90,7 +92,7 @@ class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
         class_weight: dict[int, float] | None = None,
         num_members: int = 10,
         variance_ratios: Sequence[float] = (0.7,) * 5,
-        steps: int = 200,
+        steps: int | adaptive_steps.AdaptiveSteps = 200,
         batch_size: int = 256,
         learning_rate: float = 1e-3,
         learning_rate_decay: str = "constant",

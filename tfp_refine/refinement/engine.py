@@ -46,7 +46,7 @@ class Engine:
         self._feed = streams.feed(
             objective.data,
             train.Batches(num_examples, settings.batch_size),
-            settings.steps,
+            settings.most_steps,
         )
 
         def loss(params, fixed, common, batch, key, step):
@@ -64,7 +64,7 @@ class Engine:
             _RULE,
             self._feed.batches,
             schedule=update_rules.decay(
-                settings.learning_rate_decay, settings.steps
+                settings.learning_rate_decay, settings.most_steps
             ),
             extra_gradient=lambda params, prior: (
                 member.kl_gradient(params, *prior) / num_examples

@@ -35,7 +35,7 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
 
     Attributes:
         prior: Conditional priors `p(w | a_1:K)`, a `Gaussian` of `[M, W]`.
-        history: Dict of arrays, a row for each of the `M` members.
+        history: Dict of arrays, most with a row for each of the `M` members.
             `members [M]`: indices of the members.
             `start [M]`: number of the posterior that each started from.
             `elbo_init [M]`, `elbo_final [M]`: bounds before and after, fresh
@@ -45,6 +45,7 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
             `cost [M, K]`, the running `sum_k log q(a_k) - log p(a_k)`;
             `kept [M, K]`, whether the optimization was kept: with
             `keep_better`, whether it raised the bound.
+            `steps [K]`: steps that each auxiliary variable took.
             `trace_step [T]`, `trace_elbo [M, T]`: bounds estimated from
             minibatches on the way. Bounds and costs are in nats, for the whole
             training set.

@@ -60,13 +60,15 @@ class Loop:
         if state.auxiliary == 0 and state.step == 0:
             self._evaluate(_INITIAL, state.elbo_init)
         while state.auxiliary < len(settings.variance_ratios):
-            if state.step == 0 and not np.any(state.ahead):
+            if state.step == 0 and not (np.any(state.ahead) or state.checks):
                 self._condition()
-            while state.step < settings.steps:
+            while not self._is_optimized():
                 self._optimize()
             self._select()
+            state.steps[state.auxiliary] = state.step
             state.auxiliary += 1
             state.step = 0
+            state.checks = []
             self._save()
         self._evaluate(_FINAL, state.elbo_final)
 
@@ -94,11 +96,40 @@ class Loop:
         for moment in state.moments:
             moment[...] = 0.0
 
+    def _is_optimized(self):
+        """Decides whether an auxiliary variable has had its steps.
+
+        Where they adapt, it evaluates the bound that a check needs.
+        """
+        state, schedule = self.state, self.settings.schedule
+        is_last = state.step >= self._limit()
+        if schedule is None:
+            return is_last
+        number = -(-state.step // schedule.check_every)
+        is_check = is_last or state.step % schedule.check_every == 0
+        if is_check and len(state.checks) <= number:
+            state.checks.append(self._elbo(_SELECTION, self._rows()))
+            self._save_now_and_then()
+        return is_last or schedule.has_ended(state.checks)
+
+    def _limit(self):
+        """Returns the most steps of the auxiliary variable in work."""
+        settings, k = self.settings, self.state.auxiliary
+        if settings.schedule is None:
+            return settings.steps
+        return settings.schedule.limit(
+            int(self.state.steps[:k].sum()), len(settings.variance_ratios) - k
+        )
+
     def _optimize(self):
         state, settings = self.state, self.settings
         k, begin = state.auxiliary, state.step
-        end = min(begin + -(-settings.steps // _REPORTS), settings.steps)
-        end = self.engine.part(k, begin, end)
+        if settings.schedule is None:
+            end = begin - (-settings.steps // _REPORTS)
+        else:
+            every = settings.schedule.check_every
+            end = (begin // every + 1) * every
+        end = self.engine.part(k, begin, min(end, self._limit()))
         behind = np.flatnonzero(~state.ahead)
         results = self.engine.run(
             _rows_of(state.members, behind),
@@ -117,7 +148,7 @@ class Loop:
         state.ahead[:] = False
         elbo = -self.num_examples * state.loss - state.members.cost
         elbo[self._failed()] = np.nan
-        done = k * settings.steps + end
+        done = int(state.steps[:k].sum()) + end
         state.trace_step.append(done)
         state.trace_elbo.append(elbo)
         if not np.all(np.isnan(elbo)):
@@ -150,12 +181,15 @@ class Loop:
     def _select(self):
         """Keeps the better of the posteriors before and after optimization."""
         state, k = self.state, self.state.auxiliary
-        rows = self._rows()
-        # The same draws for both, so that only the posteriors differ.
-        elbo_before = self._elbo(
-            _SELECTION, rows, state.members._replace(params=state.start)
-        )
-        elbo_after = self._elbo(_SELECTION, rows)
+        if state.checks:
+            elbo_before, *_, elbo_after = state.checks
+        else:
+            # The same draws for both, so that only the posteriors differ.
+            rows = self._rows()
+            elbo_before = self._elbo(
+                _SELECTION, rows, state.members._replace(params=state.start)
+            )
+            elbo_after = self._elbo(_SELECTION, rows)
         for index in np.flatnonzero(~np.isfinite(elbo_after)):
             self._fail(index, "its bound was not finite after optimization")
         keep = np.full(len(elbo_after), True)

@@ -14,6 +14,7 @@ from tfp_refine import posteriors
 from tfp_refine.functional import progress
 from tfp_refine.functional import resumable
 from tfp_refine.functional import streams
+from tfp_refine.refinement import adaptive_steps
 from tfp_refine.refinement import engine as engine_lib
 from tfp_refine.refinement import ensemble as ensemble_lib
 from tfp_refine.refinement import loop as loop_lib
@@ -34,7 +35,7 @@ def refine(
     class_weight: dict[int, float] | None = None,
     num_members: int | None = None,
     variance_ratios: Sequence[float] = (0.7,) * 5,
-    steps: int = 200,
+    steps: int | adaptive_steps.AdaptiveSteps = 200,
     batch_size: int = 256,
     learning_rate: float = 1e-3,
     learning_rate_decay: str = "constant",
@@ -100,7 +101,9 @@ def refine(
             prior variance that it takes, each in (0, 1). The default leaves
             0.24% of the variance. Fractions of the original variance, as the
             paper prints them: `math.variance_schedule.ratios_from_fractions`.
-        steps: Adam steps for each auxiliary variable and member.
+        steps: Adam steps for each auxiliary variable and member, an integer; or
+            `refinement.AdaptiveSteps`, as many as its bound needs within a
+            budget, a number that depends on all members that are computed.
         batch_size: Examples in a step.
         learning_rate: Adam's before the first auxiliary variable; from there
             in proportion to the conditional prior's standard deviation.
@@ -121,7 +124,7 @@ def refine(
             bounds of one model. Defaults to `False`.
         members: Indices of the members to compute, for work on several
             machines; all if `None`. A member's result depends on `seed` and
-            its index alone.
+            its index alone, unless steps are adaptive.
         mapping: How members are computed together: `"map"`, each on a core of
             its own; `"vmap"`, each operation for all at once, with rounding
             that depends on `members_per_batch`; or `"auto"`: the faster of the
@@ -227,7 +230,7 @@ def run(model, given, settings):
     engine = engine_lib.make_engine(objective, settings, state)
     bar = progress.Progress(
         "refinement",
-        settings.steps * len(settings.variance_ratios),
+        settings.budget,
         settings.verbose,
     )
     loop = loop_lib.Loop(
@@ -240,6 +243,7 @@ def run(model, given, settings):
     )
     try:
         loop.finish()
+        bar.close()  # of steps that adapt, perhaps before the last one
     finally:
         engine.close()
     return _ensemble(objective, settings, state)
@@ -279,6 +283,7 @@ def _ensemble(objective, settings, state):
             "start": np.array([members[i] % num_starts for i in alive]),
             "elbo_init": state.elbo_init[alive],
             "elbo_final": elbo[alive],
+            "steps": state.steps,
             **{k: v[alive] for k, v in state.staircase.items()},
             "trace_step": np.array(state.trace_step),
             "trace_elbo": np.array(state.trace_elbo)[:, alive].T,

@@ -10,9 +10,10 @@ from tfp_refine.functional import executor
 from tfp_refine.functional import resumable
 from tfp_refine.functional import update_rules
 from tfp_refine.math import variance_schedule
+from tfp_refine.refinement import adaptive_steps
 
 MAPPINGS = ("auto", "map", "vmap")
-_COUNTS = ("steps", "batch_size", "num_eval_samples", "max_eval_examples")
+_COUNTS = ("batch_size", "num_eval_samples", "max_eval_examples")
 # Weights, of all members that are computed together.
 _WEIGHTS_AT_A_TIME = 2**21
 # Settings that change a result by rounding alone, or that `members` implies,
@@ -34,7 +35,7 @@ class Settings:
 
     num_members: int
     variance_ratios: Sequence[float]
-    steps: int
+    steps: int | adaptive_steps.AdaptiveSteps
     batch_size: int
     learning_rate: float
     learning_rate_decay: str
@@ -65,6 +66,20 @@ class Settings:
             "refine_deterministic": bool(self.refine_deterministic),
             "seed": resumable.check_seed(self.seed, self.checkpoint_dir),
         }
+        if self.schedule is None:
+            checked["steps"] = _validation.positive_integer("steps", self.steps)
+        elif self.learning_rate_decay != "constant":
+            raise ValueError(
+                "`learning_rate_decay` needs the number of steps, which "
+                "AdaptiveSteps does not know. Received: learning_rate_decay="
+                f"{self.learning_rate_decay!r}, steps={self.steps!r}"
+            )
+        elif self.steps.budget < len(self.variance_ratios):
+            raise ValueError(
+                "`steps` must have a budget of at least one step for each "
+                f"auxiliary variable. Received: {self.steps!r} for "
+                f"{len(self.variance_ratios)} of them"
+            )
         for name in _COUNTS:
             value = _validation.positive_integer(name, getattr(self, name))
             checked[name] = value
@@ -81,13 +96,34 @@ class Settings:
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
+    @property
+    def schedule(self):
+        """The `AdaptiveSteps`, or `None` if all variables have `steps`."""
+        is_adaptive = isinstance(self.steps, adaptive_steps.AdaptiveSteps)
+        return self.steps if is_adaptive else None
+
+    @property
+    def most_steps(self):
+        """Most steps of an auxiliary variable."""
+        return self.schedule.budget if self.schedule else self.steps
+
+    @property
+    def budget(self):
+        """Most steps of all auxiliary variables together."""
+        if self.schedule:
+            return self.schedule.budget
+        return self.steps * len(self.variance_ratios)
+
     def depends_on(self):
         """Returns what a result depends on, a dict that JSON can hold."""
-        return {
+        values = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
             if field.name not in _NOT_COMPARED
         }
+        if self.schedule:
+            values["steps"] = dataclasses.asdict(self.schedule)
+        return values
 
     def learning_rates(self):
         """Returns Adam's rate for each auxiliary variable, `K` floats.

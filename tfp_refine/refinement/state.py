@@ -16,8 +16,8 @@ STAIRCASE = {
 }
 # Attributes that are saved by their names.
 _NUMBERS = ("auxiliary", "step")
-_ARRAYS = ("ahead", "loss", "start", "elbo_init", "elbo_final")
-_LISTS = ("trace_step", "trace_elbo")
+_ARRAYS = ("steps", "ahead", "loss", "start", "elbo_init", "elbo_final")
+_LISTS = ("checks", "trace_step", "trace_elbo")
 
 
 @dataclasses.dataclass
@@ -29,6 +29,8 @@ class RefinementState:
     Attributes:
         auxiliary: Auxiliary variable in work, from 0 to `K`.
         step: Its optimization steps that all members have done.
+        steps: Those of the auxiliary variables before, `[K]`.
+        checks: Bounds `[M]` at each check of the one in work, if steps adapt.
         ahead: Whether a member has done those up to the next report, too,
             `[M]`.
         loss: Mean negative log likelihood of those, plus the KL divergence for
@@ -48,6 +50,8 @@ class RefinementState:
 
     auxiliary: int
     step: int
+    steps: np.ndarray
+    checks: list[np.ndarray]
     ahead: np.ndarray
     loss: np.ndarray
     members: member.MemberState
@@ -74,6 +78,8 @@ class RefinementState:
         return cls(
             auxiliary=0,
             step=0,
+            steps=np.zeros(len(settings.variance_ratios), np.int64),
+            checks=[],
             ahead=np.full(count, False),
             loss=np.zeros(count),
             members=member.MemberState(

@@ -16,6 +16,7 @@ _MAX_WEIGHTS = 300
 _NUM_DRAWS = 100
 _LAPLACES = ("laplace", "laplace_all", "flows")
 _STAIRCASE = (
+    "steps",
     "trace_step",
     "trace_elbo",
     "elbo_init",
@@ -82,7 +83,7 @@ def bound(subject: bench.Subject) -> tuple[dict, dict]:
         return found, {}
     found["elbo_init"] = float(np.mean(posterior.elbo_init)) - constant
     staircase = {key: posterior.history[key] for key in _STAIRCASE}
-    for key in {*_STAIRCASE} - {"trace_step", "kept"}:
+    for key in {*_STAIRCASE} - {"steps", "trace_step", "kept"}:
         staircase[key] = staircase[key] - constant
     return found, {"staircase": {k: v.tolist() for k, v in staircase.items()}}
 
