@@ -17,6 +17,15 @@ VERSION = re.search(
 README = ROOT / "README.md"
 URL = "https://github.com/tfp-refine/tfp_refine"  # Notebooks link there.
 
+
+def description():
+    """Returns the README with absolute links, as a package index needs them."""
+    raw = URL.replace("github.com", "raw.githubusercontent.com")
+    text = README.read_text(encoding="utf-8") if README.exists() else ""
+    text = re.sub(r"(!\[[^]]*\]\()(?!https?:)", rf"\1{raw}/main/", text)
+    return re.sub(r"(\]\()(?!https?:|#)", rf"\1{URL}/blob/main/", text)
+
+
 # TensorFlow is an extra, as in TFP, so that installing the library never
 # replaces a TensorFlow build that the user has chosen. The floors are the
 # oldest releases that the tests have been run with.
@@ -61,9 +70,7 @@ setup(
         "Bayesian layers and posterior refinement for Keras 3 on TensorFlow"
         " Probability"
     ),
-    long_description=(
-        README.read_text(encoding="utf-8") if README.exists() else ""
-    ),
+    long_description=description(),
     long_description_content_type="text/markdown",
     author="The tfp_refine authors",
     url=URL,

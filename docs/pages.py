@@ -14,13 +14,53 @@ from mkdocs.structure import files as mkdocs_files
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGE = "tfp_refine"
-# What the library is made of, and what is run rather than imported.
+# Rooms that users do not import.
 INTERNAL = ("_validation", "experiments", "math", "functional")
 # Rooms in which only these classes show what they inherit: the many others of
 # the room would repeat it.
 BASES = {
     "losses": ("LikelihoodLoss",),
     "layers": ("RecurrentLayer", "SampledLayer", "VariationalLayer"),
+}
+# Rooms with a page for each subject: files of the room by title of the page. A
+# file that is not named here is on the page of the room.
+SUBJECTS = {
+    "layers": {
+        "Dense": ("dense", "einsum_dense"),
+        "Convolutions": ("convolutions",),
+        "Depthwise and separable convolutions": (
+            "depthwise_convolutions",
+            "separable_convolutions",
+        ),
+        "Transposed convolutions": ("transposed_convolutions",),
+        "Attention": ("attention",),
+        "Embeddings and recurrent layers": (
+            "embedding_reparameterization",
+            "recurrent_layers",
+        ),
+        "Multiplicative normalizing flows": ("mnf",),
+        "Dropout": ("concrete_dropout", "mc_dropout"),
+        "Posterior families": (
+            "fixed_variance_posterior",
+            "k_tied_posterior",
+            "low_rank_posterior",
+            "mean_field_posterior",
+            "posterior_family",
+        ),
+        "Base classes": ("sampled_layer", "variational_layer"),
+    },
+    "metrics": {
+        "Calibration": ("calibration",),
+        "Classification": ("errors", "likelihood", "selective"),
+        "Regression": ("predictive_distribution",),
+        "Uncertainty and unknown inputs": ("entropy", "out_of_distribution"),
+        "Metrics of fit and evaluate": ("streaming",),
+    },
+    "datasets": {
+        "Tables": ("class_table", "numeric_table", "splits", "uci"),
+        "Images": ("image_data", "image_split", "images", "matching"),
+        "Shifts and corruptions": ("augmentation", "corruptions", "shifts"),
+    },
 }
 
 
@@ -31,7 +71,7 @@ def rooms():
 
 
 def parse(room):
-    """Returns a room's docstring and its public names, without importing it."""
+    """Returns a room's docstring and `{public name: file}`, without imports."""
     path = ROOT / PACKAGE / room / "__init__.py"
     module = ast.parse(path.read_text(encoding="utf-8"))
     (names,) = (
@@ -40,21 +80,45 @@ def parse(room):
         if isinstance(statement, ast.Assign)
         and ast.unparse(statement.targets[0]) == "__all__"
     )
-    return ast.get_docstring(module), names
+    files = {
+        alias.asname or alias.name: statement.module.rpartition(".")[2]
+        for statement in module.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+    return ast.get_docstring(module), {name: files[name] for name in names}
 
 
-def api_page(room):
-    """Returns the Markdown of a room's page: all its public names."""
+def api_pages(room):
+    """Returns `{path: Markdown}` of a room's pages: all its public names."""
     docstring, names = parse(room)
+    pages, table = {}, []
+    for title, files in SUBJECTS.get(room, {}).items():
+        here = [name for name, file in names.items() if file in files]
+        path = f"{re.sub('[^a-z]+', '_', title.lower())}.md"
+        pages[f"api/{room}/{path}"] = _api_page(f"# {title}", room, here)
+        links = ", ".join(_link(room, name) for name in here)
+        table.append(f"| [{title}]({path}) | {links} |")
+        names = {k: v for k, v in names.items() if k not in here}
     parts = [f"# `{PACKAGE}.{room}`", docstring]
-    bases = BASES.get(room, names)
     if room in BASES:
-        links = ", ".join(
-            f"[`{base}`][{PACKAGE}.{room}.{base}]" for base in bases
-        )
-        parts.append(f"What layers inherit is described once, in {links}.")
+        links = ", ".join(_link(room, base) for base in BASES[room])
+        parts.append(f"Inherited members are described once, in {links}.")
+    if table:
+        parts.append("\n".join(["| subject | names |", "|---|---|", *table]))
+    page = _api_page("\n\n".join(parts), room, names)
+    return {f"api/{room}/index.md": page, **pages}
+
+
+def _link(room, name):
+    return f"[`{name}`][{PACKAGE}.{room}.{name}]"
+
+
+def _api_page(head, room, names):
+    """Returns the Markdown of a page with some of a room's names."""
+    parts = [head]
     for name in names:
-        inherited = str(name in bases).lower()
+        inherited = str(name in BASES.get(room, names)).lower()
         parts.append(
             f"::: {PACKAGE}.{room}.{name}\n"
             f"    options:\n      inherited_members: {inherited}"
@@ -65,7 +129,7 @@ def api_page(room):
 def api_index():
     """Returns the Markdown of the page that lists the rooms."""
     rows = "\n".join(
-        f"| [`{PACKAGE}.{room}`]({room}.md) | {parse(room)[0]} |"
+        f"| [`{PACKAGE}.{room}`]({room}/index.md) | {parse(room)[0]} |"
         for room in rooms()
     )
     return f"""\
@@ -83,7 +147,7 @@ By convention `import tfp_refine as tfr`. At the root are also
 [`tfr.summarize`][{PACKAGE}.posteriors.summarize]. `{PACKAGE}.plotting` needs
 the extra `plot` and is imported by its full name.
 
-| | |
+| package | contents |
 |---|---|
 {rows}
 """
@@ -95,6 +159,20 @@ def tutorials():
         path.stem: "\n\n".join(map(_markdown, jupytext.read(path).cells)) + "\n"
         for path in sorted((ROOT / "colab").glob("*.py"))
     }
+
+
+def break_names(html):
+    """Lets browsers break code in tables between the words of a name only."""
+    between = r"(?<=[._(,=])|(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[A-Z][a-z])"
+
+    def in_cell(cell):
+        return re.sub(
+            r"(?<=<code>)[^<]+",
+            lambda code: re.sub(between, "<wbr>", code.group()),
+            cell.group(),
+        )
+
+    return re.sub(r"<td.*?</td>", in_cell, html, flags=re.DOTALL)
 
 
 def _markdown(cell):
@@ -109,18 +187,26 @@ def on_config(config):
     config.nav.append(
         {"Tutorials": [f"tutorials/{name}.md" for name in tutorials()]}
     )
-    config.nav.append(
-        {"API": ["api/index.md", *(f"api/{room}.md" for room in rooms())]}
-    )
+    api = ["api/index.md"]
+    for room in rooms():
+        page, *subjects = api_pages(room)
+        api.append({room: [page, *subjects] if subjects else page})
+    config.nav.append({"API": api})
     return config
 
 
 def on_files(files, config):
     """Adds what is made here to the pages."""
-    pages = {f"api/{room}.md": api_page(room) for room in rooms()}
-    pages["api/index.md"] = api_index()
+    pages = {"api/index.md": api_index()}
+    for room in rooms():
+        pages |= api_pages(room)
     for name, text in tutorials().items():
         pages[f"tutorials/{name}.md"] = text
     for path, text in pages.items():
         files.append(mkdocs_files.File.generated(config, path, content=text))
     return files
+
+
+def on_page_content(html, page, config, files):
+    """Changes the HTML of a page."""
+    return break_names(html)

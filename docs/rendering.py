@@ -1,4 +1,4 @@
-"""What the site makes of docstrings: a Griffe extension, see `mkdocs.yml`."""
+"""Docstrings on the site: a Griffe extension, see `mkdocs.yml`."""
 
 import re
 
@@ -22,7 +22,7 @@ def list_call_arguments(text):
 
 
 class AsImported(griffe.Extension):
-    """Shows what a user gets: of names, docstrings and arguments of calls."""
+    """Shows names, docstrings and call arguments as a user gets them."""
 
     def on_instance(self, *, node, obj, **kwargs):
         if obj.docstring is not None:

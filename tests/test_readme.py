@@ -1,7 +1,8 @@
-"""What the README says is true: its Python runs, its names exist."""
+"""The README is true: its Python runs, its names and files exist."""
 
 import re
-import warnings
+import subprocess
+import sys
 
 import pytest
 
@@ -9,36 +10,59 @@ from tests.support import code_names
 from tests.support import markdown_code
 
 _README = markdown_code.ROOT / "README.md"
+_TEXT = _README.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    "num_blocks",
-    [
-        pytest.param(2, id="quick_start"),
-        pytest.param(None, marks=pytest.mark.slow, id="all"),
-    ],
-)
-def test_python_of_the_readme_runs(num_blocks, tmp_path, monkeypatch):
+def quick_start():
+    return markdown_code.python_blocks(_README)[0]
+
+
+@pytest.mark.slow
+def test_the_quick_start_runs_as_pasted_and_shows_a_gain(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", quick_start()],
+        cwd=tmp_path,
+        env=markdown_code.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    before, after = map(float, done.stdout.split())
+    said = re.search(r"about (\d\.\d+)\s+and (\d\.\d+)", _TEXT).groups()
+    assert (before, after) == pytest.approx(tuple(map(float, said)), abs=0.02)
+
+
+def test_python_of_the_readme_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = markdown_code.regression_names()
-    blocks = markdown_code.python_blocks(_README)
-    assert len(blocks) >= 2
-    for block in blocks[:num_blocks]:
-        # Quick enough for a test: less training, the same calls.
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The chains have not mixed")
-            exec(markdown_code.shortened(block), names)
+    names = {}
+    for block in markdown_code.python_blocks(_README):
+        exec(markdown_code.shortened(block), names)
+
+
+def test_the_readme_is_short():
+    assert len(_TEXT.split()) < 900
+    lines = [line for line in quick_start().splitlines() if line.strip()]
+    assert len(lines) <= 15
+
+
+def test_files_that_the_readme_links_exist():
+    targets = re.findall(r"\]\(([^)#]+)", _TEXT)
+    files = [target for target in targets if "://" not in target]
+    assert len(files) > 15
+    for name in files:
+        assert (markdown_code.ROOT / name).exists(), name
 
 
 def test_functions_that_the_python_calls_have_these_arguments():
     blocks = markdown_code.python_blocks(_README)
-    assert code_names.check_calls("\n".join(blocks)) > 20
+    assert code_names.check_calls("\n".join(blocks)) > 10
 
 
 def test_names_in_tables_exist():
     import tfp_refine as tfr
 
-    for path in re.findall(r"`tfr\.([A-Za-z0-9_.]+)", _README.read_text()):
+    for path in re.findall(r"`tfr\.([A-Za-z0-9_.]+)", _TEXT):
         target = tfr
         for part in path.split("."):
             target = getattr(target, part)
@@ -46,7 +70,5 @@ def test_names_in_tables_exist():
 
 def test_commands_of_the_readme_exist():
     makefile = (markdown_code.ROOT / "Makefile").read_text()
-    for target in re.findall(
-        r"^make ([a-z-]+)", _README.read_text(), re.MULTILINE
-    ):
+    for target in re.findall(r"`make ([a-z-]+)`", _TEXT):
         assert f"\n{target}:" in makefile

@@ -90,12 +90,6 @@ def test_notebook_has_a_smoke_mode_that_it_uses(source):
 
 
 @_of_every_notebook
-def test_readme_links_the_notebook(source):
-    readme = (_ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"(colab/{source.stem}.ipynb)" in readme
-
-
-@_of_every_notebook
 def test_functions_that_the_notebook_calls_have_these_arguments(source):
     assert code_names.check_calls(source.read_text(encoding="utf-8")) > 0
 

@@ -1,9 +1,9 @@
-"""What the pages of `docs/` say is true: their Python runs, names exist."""
+"""The pages of `docs/` are true: their Python runs, names exist."""
 
-import os
 import re
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -11,9 +11,18 @@ import tfp_refine as tfr
 from tests.support import code_names
 from tests.support import markdown_code
 
-PAGES = sorted((markdown_code.ROOT / "docs").glob("*.md"))
+PAGES = sorted((markdown_code.ROOT / "docs").rglob("*.md"))
 # Whose trainings are examples, not measurements.
-SHORTENED = ("index", "which_method")
+SHORTENED = (
+    "index",
+    "initialization",
+    "methods",
+    "pretrained",
+    "refinement",
+    "which_method",
+)
+# Whose only block runs as pasted, without the data of the others.
+TASKS = "how_to"
 # Run in a process of their own, as what they show warns.
 SESSIONS = ("migration",)
 
@@ -22,7 +31,7 @@ def run(code, folder):
     return subprocess.run(
         [sys.executable, "-c", code],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(markdown_code.ROOT)},
+        env=markdown_code.environment(),
         capture_output=True,
         text=True,
         check=False,
@@ -40,11 +49,29 @@ def run(code, folder):
 )
 def test_python_of_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = markdown_code.regression_names()
+    is_task = page.parent.name == TASKS
+    names = {} if is_task else markdown_code.regression_names()
     for code in markdown_code.python_blocks(page):
-        if page.stem in SHORTENED:
+        if is_task or page.stem in SHORTENED:
             code = markdown_code.shortened(code)
-        exec(code, names)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The chains have not mixed")
+            exec(code, names)
+
+
+def test_a_task_has_one_block():
+    for page in PAGES:
+        if page.parent.name == TASKS:
+            assert len(markdown_code.python_blocks(page)) == 1, page.stem
+
+
+@pytest.mark.parametrize(
+    "stem",
+    sorted(p.stem for p in (markdown_code.ROOT / "colab").glob("*.py")),
+)
+def test_the_course_on_the_first_page_has_every_notebook(stem):
+    index = (markdown_code.ROOT / "docs" / "index.md").read_text("utf-8")
+    assert f"(tutorials/{stem}.md)" in index
 
 
 @pytest.mark.slow

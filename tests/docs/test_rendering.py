@@ -36,3 +36,10 @@ def test_notebooks_become_markdown_with_their_code():
     assert text.startswith("# ")
     assert "```python\n" in text
     assert "jupytext" not in text
+
+
+def test_names_in_tables_break_between_words():
+    html = "<p><code>aB</code></p><td>aB <code>tfr.LaplaceKL</code></td>"
+    assert load("pages").break_names(html) == (
+        "<p><code>aB</code></p><td>aB <code>tfr.<wbr>Laplace<wbr>KL</code></td>"
+    )

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 
 class Page(html.parser.HTMLParser):
-    """What a page of the site has, and what it asks a browser to fetch."""
+    """Ids and text of a page of the site, and the files that it fetches."""
 
     def __init__(self, path):
         super().__init__()
@@ -61,20 +61,26 @@ def site(tmp_path_factory):
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_page_of_a_room_has_its_public_names_and_no_others(site, room):
-    page = site[f"api/{room}.html"]
+def test_pages_of_a_room_have_its_public_names_and_no_others(site, room):
+    assert f"api/{room}/index.html" in site
+    ids = [
+        id
+        for name, page in site.items()
+        if name.startswith(f"api/{room}/")
+        for id in page.ids
+    ]
     module = importlib.import_module(f"tfp_refine.{room}")
     prefix = f"tfp_refine.{room}."
     shown = {
         id.removeprefix(prefix).partition(".")[0]
-        for id in page.ids
+        for id in ids
         if id is not None and id.startswith(prefix)
     }
     assert shown == set(module.__all__)
 
 
 def test_docstrings_are_filled_in_and_divided_into_sections(site):
-    text = site["api/layers.html"].text
+    text = site["api/layers/dense.html"].text
     assert "Posterior family of the kernel" in text
     for name, page in site.items():
         if name.startswith("api/"):

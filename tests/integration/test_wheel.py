@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import sysconfig
@@ -88,23 +89,31 @@ def test_the_wheel_has_the_package_and_its_data_and_nothing_else(wheel):
     assert set(ours) <= set(names)
 
 
+def test_links_of_the_description_are_absolute(wheel):
+    with zipfile.ZipFile(wheel) as file:
+        (name,) = (n for n in file.namelist() if n.endswith("/METADATA"))
+        metadata = file.read(name).decode("utf-8")
+    links = re.findall(r"\]\(([^)]*)\)", metadata)
+    assert len(links) > 15
+    assert [link for link in links if not link.startswith("https://")] == []
+    assert "](https://raw.githubusercontent.com/" in metadata
+
+
 def test_the_quick_start_runs_and_its_model_loads_in_another_process(
     python, tmp_path
 ):
     quick_start = markdown_code.python_blocks(ROOT / "README.md")[0]
     data = (
         "import numpy as np\n"
-        "rng = np.random.default_rng(0)\n"
-        "x_train = rng.normal(size=(60, 13)).astype('float32')\n"
-        "y_train = x_train[:, :1]\n"
-        "x_test = x_train[:5]\n"
+        "x_test = np.random.default_rng(0).normal(size=(5, 64))\n"
     )
     save = (
+        "refined.save('refined.posterior')\n"
         "model.save('model.keras')\n"
         "model.save_weights('model.weights.h5')\n"
         "with tfr.layers.mean_weights():\n"
         "    np.save('expected.npy', model(x_test))\n"
-        "np.save('refined.npy', refine.ensemble.predict(x_test, seed=1))\n"
+        "np.save('refined.npy', refined.predict(x_test, seed=1))\n"
     )
     done = run(
         python,

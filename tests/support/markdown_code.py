@@ -1,5 +1,6 @@
 """Code blocks of Markdown files, for the tests that run them."""
 
+import os
 import pathlib
 import re
 from typing import NamedTuple
@@ -8,6 +9,11 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 _FENCED = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def environment():
+    """Returns the environment of a process that imports this checkout."""
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 class Block(NamedTuple):
