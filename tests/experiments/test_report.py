@@ -222,7 +222,7 @@ def test_columns_are_those_of_the_kind_of_data(make, capsys):
 
 def test_the_page_has_all_sections_in_order(written):
     assert sections(written) == [
-        "What is compared",
+        "Comparison",
         "Predictions",
         "Away from the training data",
         "Training",
@@ -235,7 +235,7 @@ def test_the_page_has_all_sections_in_order(written):
 def test_sections_without_results_are_left_out(make, tmp_path):
     report.show(make(metrics={"nll": 1.0}))
     text = (tmp_path / "report.md").read_text()
-    assert sections(text) == ["What is compared", "Predictions", "Systems"]
+    assert sections(text) == ["Comparison", "Predictions", "Systems"]
 
 
 def test_results_without_test_metrics_are_reported(make, tmp_path):

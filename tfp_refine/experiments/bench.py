@@ -32,11 +32,11 @@ class Measure:
     Attributes:
         name: Name of its record.
         compute: Function that returns two dicts: metrics, floats by their names
-            (`None` where not known); and details, what figures show, for JSON.
+            (`None` where not known); and details for figures, for JSON.
         fields: Names of the fields that decide it, besides those of the fit.
-        applies: Function that tells whether it has a meaning.
-        key: Function that returns a text, part of a file's name, for what else
-            decides it.
+        applies: Function that returns whether it has a meaning.
+        key: Function that returns a text, part of a file's name, for everything
+            else that decides it.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Subject:
 
     @property
     def costs(self) -> dict[str, float | None]:
-        """What the fit took."""
+        """Cost of the fit."""
         return self.repetition.fitted(self.expression)[1]
 
     def draws(self, x: Any = None) -> np.ndarray:
@@ -107,7 +107,7 @@ class Results:
         facts: Numbers: of `"num_train"`, `"num_validation"` and `"num_test"`
             examples; and `"num_weights"`, of the network without posteriors.
         rows: Data frame with the columns of `tables.COLUMNS`.
-        details: What figures show, by the short name of a system and the seed.
+        details: Data of figures, by the short name of a system and the seed.
         reasons: Why a system was not fitted.
     """
 
@@ -131,7 +131,7 @@ class Bench:
     Args:
         experiment: Name of the experiment.
         config: Its configuration.
-        measures: What to measure of each system.
+        measures: Measures of each system.
         observe: As for `repetition.Repetition`.
         kinds: Kinds of data that the experiment takes.
         load_data: Function of a configuration and the number of a repetition.
@@ -164,8 +164,8 @@ class Bench:
         if self.kind not in kinds:
             raise ValueError(
                 f"--dataset must be of the kind {' or '.join(kinds)}: --list "
-                "prints the sets that are known by name, --kind says what "
-                "another is, and python -m tfp_refine.experiments.compare "
+                "prints the sets that are known by name, --kind is the kind of "
+                "another, and python -m tfp_refine.experiments.compare "
                 f"takes any. Received: --dataset={config.dataset}, taken for "
                 f"{self.kind}"
             )
@@ -203,7 +203,7 @@ class Bench:
         }
 
     def run(self, report: Callable[[Results], None] | None = None) -> Results:
-        """Fits and measures what is missing.
+        """Fits and measures missing systems.
 
         Args:
             report: Function that is called after each repetition.
@@ -265,7 +265,7 @@ class Bench:
         return results
 
     def expressions(self) -> dict[str, registry.Expression]:
-        """Returns what is fitted, by short names."""
+        """Returns the fitted systems, by short names."""
         return self._expressions
 
     def _parse(self):

@@ -96,7 +96,7 @@ def _sections(results, main, extra_sections):
     others = _other_metrics(results)
     note = [_DIAGNOSTICS] if "max_r_hat" in others else []
     parts = {
-        "What is compared": _description(results),
+        "Comparison": _description(results),
         "Predictions": [
             *main,
             *_table(results, _PARTS_OF_UNCERTAINTY, _UNCERTAINTY),
@@ -310,8 +310,8 @@ _REGRESSION = (
     "that have one prior, and posteriors of the same weights."
 )
 _UNCERTAINTY = (
-    "Predictive uncertainty: of the data themselves, and what draws disagree "
-    "about."
+    "Predictive uncertainty: that of the data themselves, and the disagreement "
+    "of draws."
 )
 _UNSEEN_NOTE = (
     "How well test inputs and unseen inputs are told apart: the area under the "
@@ -335,5 +335,5 @@ _COST = (
 )
 _PUBLISHED = (
     "Papers differ from this in splits, training times and hyperparameters: "
-    "their figures say what to expect, not what to reach."
+    "their figures are a guide, not a target."
 )

@@ -23,7 +23,7 @@ _LOSS = {"loss": "each system's own training loss\n(nats per example)"}
 
 
 def draw(results: bench.Results) -> dict[str, list[page.Figure]]:
-    """Draws what results hold; returns figures by the titles of sections.
+    """Draws results; returns figures by the titles of sections.
 
     Only systems that have all seeds are drawn, as others would be compared on
     other data.

@@ -106,7 +106,7 @@ def run(
     config: fields.Bench,
     tasks: Mapping[str, tuple[Callable[..., bench.Bench], Sections]],
 ) -> dict[str, bench.Results]:
-    """Runs what is missing of all tasks, and reports each.
+    """Runs the missing parts of all tasks, and reports each.
 
     Args:
         experiment: Name of the experiment.

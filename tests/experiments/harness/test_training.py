@@ -201,7 +201,7 @@ def test_a_checkpoint_of_another_model_is_an_error(problem, folder):
     keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]).save(
         folder / "segment_1.keras"
     )
-    with pytest.raises(ValueError, match="is of another model"):
+    with pytest.raises(ValueError, match="belongs to another model"):
         _train(problem, folder, 10)
 
 

@@ -63,7 +63,7 @@ def start(monkeypatch, capsys, *flags):
         ("--systems=laplace(vi)", 1, "laplace must start from map"),
         ("--prior_precision=0", 1, "must be a positive number"),
         ("--prior_scale=0", 1, "--prior_scale that is a positive number"),
-        ("--model=vgg", 1, "there is no such model"),
+        ("--model=vgg", 1, "unknown model"),
         ("--model=none.keras", 1, "the file of a Keras model"),
         ("--scaling=unit", 1, "--scaling is for a trained --model"),
         ("--unseen=digits", 1, "--unseen must name some of turned, shuffled"),

@@ -126,7 +126,7 @@ def test_models_that_do_not_fit_the_data_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "options", "expected"),
     [
-        ("images", {"model": "vgg"}, "no such model. Received: vgg"),
+        ("images", {"model": "vgg"}, "unknown model. Received: vgg"),
         ("texts", {"model": "mlp"}, "--model=mlp is not for --kind=texts"),
         ("table", {}, "--model=gru is not for --kind=table"),
         ("regression", {"model": "a.keras"}, "is not for --kind=regression"),

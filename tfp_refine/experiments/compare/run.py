@@ -2,7 +2,7 @@
 
 
 def run(config):
-    """Runs what is missing, and reports after each repetition.
+    """Runs missing repetitions, and reports after each.
 
     Args:
         config: `Config`.

@@ -1,4 +1,4 @@
-"""What a data set is to a system: arrays, and what was made of them."""
+"""Data set of a system: arrays, and data derived from them."""
 
 import dataclasses
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class Dataset:
             are standardized, `[N, 1]`.
         scaler: Of the targets of a regression.
         unseen: Inputs that are not of this set, by their name.
-        shifted: Function that yields what `images.shifted_sets` does, of the
+        shifted: Function that yields the sets of `images.shifted_sets` for the
             first test inputs.
         pixels: Test images as they were read, if they have 256 levels.
         scale: Function that makes inputs of such pixels.
@@ -42,7 +42,7 @@ class Dataset:
 
     @property
     def is_regression(self) -> bool:
-        """Whether targets are numbers."""
+        """True if targets are numbers."""
         return self.num_classes is None
 
     @property

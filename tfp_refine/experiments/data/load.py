@@ -20,7 +20,7 @@ _TEXTS = ("20newsgroups", "ag_news_subset", "imdb_reviews", "trec")
 
 
 def kind_of(config: fields.Bench) -> str:
-    """Returns the kind of the data set: --kind, or what it is known as."""
+    """Returns the kind of the data set: --kind, or that of a known set."""
     if config.kind is not None:
         return config.kind
     name = config.dataset
@@ -62,7 +62,7 @@ def load(config: fields.Bench, number: int = 0) -> dataset.Dataset:
     if config.measure_on == "validation":
         fraction = config.validation_fraction or _HELD_OUT
         train, held_out = _split_off(*data.train, fraction, config.seed)
-        # What was made of test inputs goes with them.
+        # Data derived from test inputs go with them.
         data = dataclasses.replace(
             data, train=train, test=held_out, unseen={}, shifted=tuple,
             pixels=None,

@@ -2,7 +2,7 @@
 
 
 def run(config):
-    """Runs what is missing, and reports.
+    """Runs missing parts, and reports.
 
     Args:
         config: `Config`.

@@ -1,1 +1,1 @@
-"""What the experiments share: settings, records, tables and pages."""
+"""Settings, records, tables and pages of all experiments."""

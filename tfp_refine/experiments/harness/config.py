@@ -60,7 +60,7 @@ class Spec(NamedTuple):
         checks: Functions of a value other than `None` that raise a `ValueError`
             "must be ...".
         default: Default value.
-        help: What the field means: sentences.
+        help: Meaning of the field: sentences.
         group: One of `GROUPS`.
         marks: Of `"common"`, first in its group in `--help`, and `"neutral"`:
             results do not depend on it.
@@ -78,7 +78,7 @@ class Spec(NamedTuple):
 
     @property
     def decides(self) -> bool:
-        """Whether results depend on it."""
+        """True if results depend on it."""
         return "neutral" not in self.marks and self.group != "output"
 
     @property
@@ -260,7 +260,7 @@ def split(text: str) -> list[str]:
 
 
 def to_text(value: Any) -> str:
-    """Returns the text that a flag has for a value: what `Spec.parse` reads."""
+    """Returns the text of a flag for a value, as `Spec.parse` reads it."""
     if isinstance(value, tuple):
         return ",".join(map(to_text, value))
     if isinstance(value, bool):

@@ -91,7 +91,7 @@ class Data(config.Config):
             package; digits, breast_cancer, iris and wine with scikit-learn.
             Other images (mnist, cifar10) and texts (trec) are read through
             tensorflow_datasets, other tables from folders of --data_dir.
-        kind: What --dataset is: regression, a table with classes, images or
+        kind: Kind of --dataset: regression, a table with classes, images or
             texts. Known for the sets named above; a folder of --data_dir is
             taken for a regression, anything else for images.
         data_dir (common, neutral): Folder of data sets that do not come with
@@ -166,7 +166,7 @@ class Network(config.Config):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Training(config.Config):
-    """What is trained, and how.
+    """Network and training.
 
     Method:
         systems (common, neutral): Systems to fit, see --list; they combine, as
@@ -531,7 +531,7 @@ class Bench(
         return {"batch_size": batch_size, "train_steps": steps}
 
     def with_defaults(self, defaults: Mapping[str, Any]) -> Self:
-        """Returns the configuration, values given for what it leaves open."""
+        """Returns the configuration, with values for the fields left open."""
         found = {
             name: value
             for name, value in defaults.items()
@@ -545,8 +545,8 @@ class Bench(
 def of_classifiers(kind: str) -> dict[str, Any]:
     """Returns defaults that a kind of data is loaded with, by `before_data`.
 
-    Classifiers keep data to scale temperatures on, and tell inputs that were
-    made of test inputs from these.
+    Classifiers keep data to scale temperatures on, and are tested on detecting
+    inputs made of test inputs.
     """
     if kind == "regression":
         return {"validation_fraction": 0.0, "unseen": ()}

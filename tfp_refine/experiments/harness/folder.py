@@ -219,7 +219,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 
 
 def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Reads what `write_record` wrote.
+    """Reads a record of `write_record`.
 
     Raises:
         DamagedError: If it is not as it was written; the message names the

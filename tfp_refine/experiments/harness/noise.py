@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def dropped(applies: bool = True) -> Iterator[None]:
-    """Drops what is written to standard error, by C++ too, if all goes well.
+    """Drops all of standard error, that of C++ too, unless there is an error.
 
     Args:
         applies: Whether it does; else it does nothing.

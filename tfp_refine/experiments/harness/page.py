@@ -155,7 +155,7 @@ def write(
         directory: Folder.
         title: Title of the page.
         sections: List of `Section`s.
-        header: Dict of what stands below the title, as `header` returns.
+        header: Dict of the entries below the title, as `header` returns.
 
     Raises:
         OSError: If a file cannot be written.

@@ -1,6 +1,6 @@
 """The program of an experiment: flags from its configuration, how it ends.
 
-The only module of the experiments that knows of absl's flags.
+The only module of the experiments that uses absl's flags.
 """
 
 import importlib
@@ -45,16 +45,16 @@ def main(
 ) -> NoReturn:
     """Runs an experiment as the command line says, and exits.
 
-    The exit status is 1 after an error, of which one line tells, 2 if flags are
+    The exit status is 1 after an error, reported in one line, 2 if flags are
     wrong, and 130 or 143 after Ctrl-C or SIGTERM.
 
     Args:
         experiment: Package with a docstring, a class `Config` and a function
             `run` of a configuration. To import TensorFlow in it, not before,
             makes `--help` fast.
-        listed: Function that returns what `--list` shows.
+        listed: Function that returns the text of `--list`.
         modules: Names of modules that are imported before the experiment runs;
-            what they write to standard error then is not shown.
+            their standard error is not shown.
     """
     program = _Program(experiment, listed, modules)
     app.run(program.run, flags_parser=program.parse)
@@ -62,7 +62,7 @@ def main(
 
 
 def _check_backend():
-    """Checks what the root does elsewhere, which this program goes around."""
+    """Makes the checks of the root package, which this program bypasses."""
     keras = sys.modules.get("keras")
     if keras and keras.backend.backend() != "tensorflow":
         raise ValueError(
@@ -81,7 +81,7 @@ def help_text(
     extra: tuple[str, ...] = ("help", "helpfull"),
     full: bool = False,
 ) -> str:
-    """Returns what `--help` shows on a terminal.
+    """Returns the text of `--help` on a terminal.
 
     `extra` names flags of the program itself; `full` shows those of absl, too.
     """
@@ -166,7 +166,7 @@ class _Program:
         return own
 
     def _show_help(self, own):
-        """Shows what a flag asks for, if one does, and exits."""
+        """Shows the text that a flag asks for, if one does, and exits."""
         asked = [name for name in self._extra if own[name].value == "true"]
         if "list" in asked:
             with noise.dropped(FLAGS.verbosity < 1):
@@ -189,7 +189,7 @@ class _Program:
         sys.exit(0)
 
     def run(self, config):
-        """Runs the experiment; tells in one line why it ended early."""
+        """Runs the experiment; explains an early end in one line."""
         for number in (signal.SIGINT, signal.SIGTERM):
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._interrupt)

@@ -24,7 +24,7 @@ _LABEL, _HEAD = 40, 12  # Characters in a line of labels, of titles.
 
 
 class Metric(NamedTuple):
-    """How a metric is shown.
+    """Display of a metric.
 
     Attributes:
         title: Title of its column.
@@ -147,7 +147,7 @@ class Cell(NamedTuple):
     """An entry of a table.
 
     Attributes:
-        text: What it shows.
+        text: Text of the cell.
         is_best: Whether it is highlighted.
     """
 
@@ -188,7 +188,7 @@ class Table:
             )
 
     def to_text(self, width: int = 100) -> str:
-        """Returns the table for a terminal; `*` marks what is best.
+        """Returns the table for a terminal; `*` marks the best.
 
         Args:
             width: Columns that do not fit it follow in a block below.
@@ -238,12 +238,12 @@ class Table:
         return "\n".join(line.rstrip() for line in lines)
 
     def _is_text(self, index):
-        """Whether a column holds anything but numbers."""
+        """True if a column holds anything but numbers."""
         texts = (row[index].text for row in self.rows)
         return not index or not all(map(_NUMBER.match, texts))
 
     def to_markdown(self) -> str:
-        """Returns the table as Markdown; what is best is bold."""
+        """Returns the table as Markdown; the best is bold."""
         sides = [
             "---" if self._is_text(index) else "--:"
             for index in range(len(self.head))
@@ -349,7 +349,7 @@ def summary(
     value is compared.
 
     Args:
-        frame: What `frame` returns.
+        frame: Result of `frame`.
         metrics: Names of metrics, or patterns such as `"unseen/*/auroc"`.
             Those without results are left out.
         systems: Names of the systems to show, or a dict from these to titles;
@@ -411,7 +411,7 @@ def paired(
     """Returns differences to a reference, on the seeds that both have.
 
     Args:
-        frame: What `frame` returns.
+        frame: Result of `frame`.
         metric: Name of the metric.
         reference: Name of a system; defaults to the best of each data set.
         systems: As for `summary`.

@@ -31,8 +31,8 @@ class Training(NamedTuple):
     Attributes:
         model: The trained model: the given one, or one read from a file.
         history: List of a dict for each segment: `"step"`, after which it
-            ended; its `"seconds"`; means over the segment of what the model
-            measures; `"val_..."` after it; and what `observe` returned.
+            ended; its `"seconds"`; means over the segment of the model's
+            metrics; `"val_..."` after it; and the results of `observe`.
     """
 
     model: keras.Model
@@ -75,10 +75,10 @@ def train(
         segment_steps: Steps of a segment, between two saves; less if `steps`
             has no fitting divisor.
         augment: As for `datasets.training_batches`.
-        validation_data: What to evaluate the model on after each segment.
+        validation_data: Data to evaluate the model on after each segment.
         patience: Segments without a lower `monitor` after which training stops,
             and goes back to the best model; `None` to never stop.
-        monitor: What the history calls it.
+        monitor: Its name in the history.
         observe: Function of the model and a segment's dict of the history
             that returns more of it.
         tensorboard: Whether to log the history for TensorBoard.
@@ -86,7 +86,8 @@ def train(
         verbose: 0 is silent, 1 a progress bar, 2 lines.
 
     Raises:
-        ValueError: If a file in the folder is damaged, or of another model.
+        ValueError: If a file in the folder is damaged, or belongs to another
+            model.
         FloatingPointError: If the loss is not finite after a segment.
     """
     directory = pathlib.Path(directory)
@@ -215,9 +216,9 @@ def _load(path, like, examples):
     )
     if shapes != expected:
         raise ValueError(
-            f"The checkpoint '{path}' is of another model: '{model.name}' with "
-            f"{len(shapes)} weights, where '{like.name}' has {len(expected)} "
-            f"of other shapes. {advice}"
+            f"The checkpoint '{path}' belongs to another model: "
+            f"'{model.name}' with {len(shapes)} weights. '{like.name}' has "
+            f"{len(expected)} of other shapes. {advice}"
         )
     like.set_weights(model.get_weights())
     for found, wanted in zip(
@@ -225,10 +226,10 @@ def _load(path, like, examples):
     ):
         if not np.allclose(found, wanted, rtol=1e-4, atol=1e-5):
             raise ValueError(
-                f"The checkpoint '{path}' is of another model: with the same "
-                f"weights, '{like.name}' has other outputs or another penalty, "
-                f"for instance {wanted.flat[0]} in place of {found.flat[0]}. "
-                f"{advice}"
+                f"The checkpoint '{path}' belongs to another model: with the "
+                f"same weights, '{like.name}' has other outputs or another "
+                f"penalty, for instance {wanted.flat[0]} in place of "
+                f"{found.flat[0]}. {advice}"
             )
     return model
 

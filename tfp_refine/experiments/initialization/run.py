@@ -10,7 +10,7 @@ _OF_TOY = ("toy_points", "toy_steps")
 
 
 def run(config):
-    """Runs what is missing, and reports each task.
+    """Runs missing parts, and reports each task.
 
     Args:
         config: `Config`.
@@ -140,7 +140,7 @@ def _initialized(subject):
 
 
 def _measure(name, compute):
-    """Returns a measure of networks, not of what starts from them."""
+    """Returns a measure of networks, not of systems that start from them."""
     from tfp_refine.experiments import bench
     from tfp_refine.experiments.systems import registry
 

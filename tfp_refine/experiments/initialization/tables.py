@@ -91,7 +91,7 @@ def parts_of(
     fast: dict[int, dict[str, list[float]]],
     others: dict[int, dict[str, list[float]]],
 ) -> list[float]:
-    """Computes how soon a fast system is as good as another is in the end.
+    """Computes the steps in which a fast system reaches another's final score.
 
     Returns:
         parts: The part of all steps after which the fast system's likelihood

@@ -23,7 +23,7 @@ class Config(fields.Bench):
         toy_steps (neutral): Of toy: training steps of the factorized posterior.
 
     Method:
-        tasks (common, neutral): What to do, of comparison, toy, integration:
+        tasks (common, neutral): Tasks, of comparison, toy, integration:
             compare posteriors of the weights of a trained network; draw the
             posterior of a logistic regression with two weights; measure the
             errors with which predictions are integrated. Several have a folder

@@ -22,10 +22,10 @@ def run(
     """Computes the errors of a probability, once.
 
     Returns:
-        rows: As for `tables.frame`. Of "sigmoid", means over a grid, and
-            what is greatest on it by `worst/METRIC`; of "softmax, C classes",
+        rows: As for `tables.frame`. Of "sigmoid", means over a grid, and the
+            greatest values on it by `worst/METRIC`; of "softmax, C classes",
             greatest errors of a case, means over cases.
-        details: What `binary_errors` returns.
+        details: Result of `binary_errors`.
     """
     record = folder.once(
         "errors",

@@ -7,7 +7,7 @@ from tfp_refine.experiments.harness import folder as folder_lib
 
 
 def run(config):
-    """Runs what is missing, and reports each task when it is done.
+    """Runs missing parts, and reports each task when it is done.
 
     Args:
         config: `Config`.
@@ -42,7 +42,7 @@ def run(config):
 
 
 def _prepare(config):
-    """Checks what one task needs; returns a function that runs it."""
+    """Checks the needs of one task; returns a function that runs it."""
     from tfp_refine.experiments import bench
     from tfp_refine.experiments.laplace import integration
     from tfp_refine.experiments.laplace import tables

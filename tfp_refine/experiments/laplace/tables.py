@@ -23,8 +23,8 @@ _OF_LENGTHS = {
 _BASES = {"laplace": "refined", "standard_normal": "from N(0, I)"}
 _DISTANCES = (
     "The squared maximum mean discrepancy (MMD) of each posterior to half of "
-    "the samples of NUTS; that of NUTS is between its halves, and none can be "
-    "expected below it. Seconds are those of what a system starts from, too."
+    "the samples of NUTS; that of NUTS is between its halves, which is the "
+    "floor. Seconds include those of the system that another starts from."
 )
 _INTEGRATION = (
     "Errors of a probability. sigmoid: on average, over means and standard "
@@ -103,7 +103,7 @@ def show_integration(
     Args:
         config: The configuration.
         results: Its results.
-        binary: What `integration.binary_errors` returns.
+        binary: Result of `integration.binary_errors`.
     """
 
     def draw():
@@ -136,7 +136,7 @@ def _length_figure(results):
 def length_curves(
     results: bench.Results,
 ) -> tuple[dict[str, dict[str, list[float]]], dict[str, dict[str, float]]]:
-    """Returns what `plotting.flow_length` shows: means over seeds.
+    """Returns the data of `plotting.flow_length`: means over seeds.
 
     Returns:
         curves: Of each refinement, lists: `"length"`, and metrics.

@@ -31,7 +31,7 @@ _FIELDS = ("toy_points", "toy_prior_scale")
 def run(
     config: config_lib.Config, folder: folder_lib.Folder
 ) -> tuple[list[tuple], dict[str, list[list[float]]]]:
-    """Samples what is missing.
+    """Draws missing samples.
 
     Returns:
         rows: As for `tables.frame`: the squared distance `mmd` to half of the

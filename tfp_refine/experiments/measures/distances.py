@@ -84,7 +84,7 @@ def reference_of(subject: bench.Subject) -> registry.Expression | None:
 
 
 def _key(subject):
-    """Returns what the reference is called: its options are in it."""
+    """Returns the name of the reference, with its options."""
     return subject.repetition.path(reference_of(subject)).split("/")[-1]
 
 

@@ -25,7 +25,7 @@ class Expression:
 
     @property
     def chain(self) -> "list[Expression]":
-        """The system, what it starts from, and so on."""
+        """Lists the system, the one that it starts from, and so on."""
         rest = [] if self.argument is None else self.argument.chain
         return [self, *rest]
 

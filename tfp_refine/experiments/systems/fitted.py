@@ -14,9 +14,9 @@ class Fitted(NamedTuple):
     """A fitted system.
 
     Attributes:
-        draws: Function of inputs, `[N, ...]`, that returns draws of what the
-            network returns, `[S, N, C]`: logits, or means and raw scales.
-        num_steps: Gradient steps, with those of what it starts from.
+        draws: Function of inputs, `[N, ...]`, that returns draws of the
+            network's outputs, `[S, N, C]`: logits, or means and raw scales.
+        num_steps: Gradient steps, with those of the system it starts from.
         num_numbers: Numbers that predictions need.
         model: The trained network, of systems that are one.
         posterior: The posterior, of others.

@@ -52,7 +52,7 @@ class Network:
             multiplicative layers.
         prior: Name of the prior, for variational and multiplicative layers.
         posterior: Name of the posterior family of variational layers.
-        initializer: Name of what initializes the posteriors, or `None`.
+        initializer: Name of the initializer of the posteriors, or `None`.
         estimator: How dense variational layers draw their outputs, or `None`
             for the configured one.
         kl_scale: Factor on the configured one.
@@ -70,7 +70,7 @@ class Network:
 
     @property
     def is_random(self):
-        """Whether predictions are draws."""
+        """True if predictions are draws."""
         return self.family != "map" or self.dropout is not None
 
 
@@ -82,7 +82,7 @@ def check_model(config: fields.Bench, kind: str) -> None:
     """
     name = config.model
     if not re.fullmatch(_NAMES, name):
-        raise ValueError(f"--model: there is no such model. Received: {name}")
+        raise ValueError(f"--model: unknown model. Received: {name}")
     allowed = {
         "regression": r"mlp",
         "table": r"mlp|.+\.keras",
@@ -258,7 +258,7 @@ def compile_network(
 
 
 def _loss(model, config, data):
-    """Returns the negative log likelihood of what a model returns."""
+    """Returns the negative log likelihood of a model's outputs."""
     if data.is_regression:
         return losses.HeteroscedasticGaussianNLL()
     kind, activation = keras.losses.SparseCategoricalCrossentropy, "linear"

@@ -83,7 +83,7 @@ class Published(NamedTuple):
 
 
 def find(config: fields.Bench, kind: str) -> list[Published]:
-    """Finds what papers print of data of a kind and a network."""
+    """Finds the figures of papers for data of a kind and a network."""
     if kind not in ("regression", "images"):
         return []
     if config.augment != "none" or config.classes:

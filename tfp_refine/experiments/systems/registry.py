@@ -28,19 +28,19 @@ class System:
     """A system of a paper.
 
     Attributes:
-        title: Its name in tables; of a method, a format for the title of what
-            it starts from.
+        title: Its name in tables; of a method, a format for the title of the
+            system it starts from.
         where: Names in the package that make it.
         paper: Where it comes from.
         decisive: Names of fields that decide its fit, or patterns of them,
-            besides those of what it starts from and those that decide all fits.
+            besides those of its start and those that decide all fits.
         starts: Networks, with or without modifiers, and methods that it may
             start from; by default from the first. Empty of a network.
         fit: Of a method: function of a `repetition.Fit` and, unless it trains
             the network itself, of the `fitted.Fitted` that it starts from.
         why_not: Function of a `repetition.Fit` that returns why it cannot be
             applied, or `None`.
-        fits_start: Whether `fit` takes what the system starts from.
+        fits_start: Whether `fit` takes the start of the system.
         sets: Of a modifier: attribute of `networks.Network` that becomes its
             name, or `None`.
         changes: Of a modifier: other attributes that it sets.
@@ -66,7 +66,7 @@ class System:
 
     @property
     def argument(self):
-        """Name of what it starts from by default; `None` of a network."""
+        """Name of its start by default; `None` of a network."""
         return self.starts[0] if self.starts else None
 
 
@@ -213,7 +213,7 @@ SYSTEMS = {
         _LAPLACES, laplace.sample, laplace.why_not_sampled),
 }
 # fmt: on
-# What `all` stands for: each system by itself, but for rivals of I-BLM, which
+# Systems of `all`: each system by itself, but for rivals of I-BLM, which
 # have an experiment of their own; and one combination.
 ALL = (
     *(n for n, s in SYSTEMS.items() if n == "iblm" or s.sets != "initializer"),
@@ -224,7 +224,7 @@ ALL = (
 def parse(text: str, config_class: type[fields_lib.Bench]) -> Expression:
     """Parses and checks the name of a system, whose options set fields.
 
-    What it starts from is written out.
+    Its start is written out.
 
     Raises:
         ValueError: If there is no such system, or no such combination.
@@ -304,7 +304,7 @@ def configured(expression: Expression, config: _Config) -> _Config:
 
 
 def _complete(expression, text):
-    """Writes out what a system starts from by default, and checks it."""
+    """Writes out the default start of a system, and checks it."""
     system = SYSTEMS.get(expression.name)
     if system is None:
         raise ValueError(

@@ -95,11 +95,11 @@ class Repetition:
     ) -> tuple[fitted_lib.Fitted, dict[str, float | None]]:
         """Fits a system, resumably; it is kept for those that start from it.
 
-        Costs are `"fit_seconds"`, with those of what it starts from, unless it
-        was stopped once; and `"memory"`, MiB, where it is known.
+        Costs are `"fit_seconds"`, with those of its start, unless it was
+        stopped once; and `"memory"`, MiB, where it is known.
 
         Raises:
-            ValueError: If it, or what it starts from, cannot be fitted.
+            ValueError: If it, or its start, cannot be fitted.
         """
         name = str(expression)
         if name in self._errors:

@@ -96,7 +96,7 @@ def refine(fit, start):
     )
 
 
-# The cluster whose chief this process is. TensorFlow loses what was made before
+# The cluster whose chief this process is. TensorFlow loses objects made before
 # it connects, so this comes first of all.
 connect = functools.cache(distribute.connect)
 

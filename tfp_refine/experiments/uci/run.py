@@ -5,7 +5,7 @@ import pathlib
 
 
 def run(config):
-    """Runs what is missing, and reports.
+    """Runs missing parts, and reports.
 
     Args:
         config: `Config`.

@@ -3,8 +3,8 @@ r"""Predictive uncertainty with and without posteriors of the weights.
 Trains a network without posteriors (map), with a fully factorized Gaussian
 posterior (ffg) and with multiplicative normalizing flows (mnf), and looks at
 predictive entropies on classes that were not trained on (unseen), at accuracy
-and entropy under perturbations by the gradient's sign (attack), at what they
-remember of random labels (random_labels), and at a regression on 20 points
+and entropy under perturbations by the gradient's sign (attack), at their
+memory of random labels (random_labels), and at a regression on 20 points
 (cubic). Unseen and attack are of the same trained networks, in the folder
 images; each other task has its own. Any other system can be added. Stopped at
 any time and started again with the same --output_dir, it continues.

@@ -19,7 +19,7 @@ _OF_IMAGES = ("classes", "unseen")
 
 
 def run(config):
-    """Runs what is missing, and reports each task.
+    """Runs missing parts, and reports each task.
 
     Args:
         config: `Config`.

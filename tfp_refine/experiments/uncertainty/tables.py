@@ -81,7 +81,7 @@ def cubic(
 
 
 def attack_curves(results: bench.Results) -> dict[str, dict[str, Any]]:
-    """Returns what `plotting.attack_curves` takes: means over the seeds."""
+    """Returns the data of `plotting.attack_curves`: means over the seeds."""
     parts = results.rows["metric"].str.extract(r"attack/([^/]+)/(\w+)")
     rows = results.rows.assign(epsilon=parts[0], name=parts[1])
     rows = rows.dropna(subset=["name"]).astype({"epsilon": float})
