@@ -9,9 +9,9 @@ def vectorize(function, key, stacked, shared, index):
     """Maps a function of one member over several, each operation at once.
 
     `tf.vectorized_map` would do each random operation in a loop of its own, and
-    all that follows on its results with it. Here what depends on the key alone
-    is computed first, member by member in one loop; then the rest is
-    vectorized. In a trace.
+    all that follows on its results with it. Here the operations that depend on
+    the key alone come first, member by member in one loop; then the rest is
+    vectorized. Call it in a trace.
 
     Args:
         function: Function `(key, stacked, shared, index)` of one member.
@@ -21,7 +21,7 @@ def vectorize(function, key, stacked, shared, index):
         index: Scalar that chooses the draws along with the key.
 
     Returns:
-        results: What the function returns (nested), `[M, ...]`.
+        results: Results of the function (nested), `[M, ...]`.
     """
     arguments = (key, stacked, shared, index)
     structure = None
@@ -54,8 +54,8 @@ def vectorize(function, key, stacked, shared, index):
         )
     inputs = traced.inputs
     draws, decided = _draws(traced, inputs[0], inputs[-1])
-    # Without what the key does not decide, such as assertions: these are run
-    # wherever they are.
+    # Without operations that the key does not decide, such as assertions: these
+    # are run wherever they are.
     to_draw = tf.compat.v1.GraphDef()
     to_draw.CopyFrom(graph)
     del to_draw.node[:]

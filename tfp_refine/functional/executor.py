@@ -24,7 +24,7 @@ _PAUSE = 1.0
 class LocalExecutor:
     """Computes batches of members in this process, one after another.
 
-    `constants` are what each program takes last, and never change.
+    `constants` are the last argument of each program, and never change.
     """
 
     num_workers = 1
@@ -89,12 +89,12 @@ class ClusterExecutor:
             yield self._wait(schedule, result)
 
     def _wait(self, schedule, result):
-        """Waits for a result; if it was lost, for that of another try."""
+        """Waits for a result, and tries again if it was lost."""
         while True:
             try:
                 return self._patiently(result.get)
             except _LOST:
-                # Raises what went wrong first.
+                # Raises the first error.
                 self._patiently(self._coordinator.join)
             # Its worker died when it had computed it, before it was fetched.
             result = schedule()

@@ -34,7 +34,7 @@ _CHUNK = 2**18
 def write(path, kind, description, arrays, model=None):
     """Replaces a file, so that an interruption leaves the old or the new one.
 
-    `kind` names what it holds, `description` is a dict that JSON can hold,
+    `kind` names its contents, `description` is a dict that JSON can hold,
     `arrays` a dict of arrays, and `model` the bytes of a `.keras` file or
     `None`.
     """
@@ -62,7 +62,7 @@ def write(path, kind, description, arrays, model=None):
 
 
 def read(path):
-    """Returns what `write` wrote: the manifest, the arrays, and `model`.
+    """Reads a file of `write`: the manifest, the arrays, and `model`.
 
     Raises a `ValueError` that names the file if it is not as it was written.
     Nothing larger than the file is allocated, and no code in it is run.
@@ -111,7 +111,7 @@ def pack(leaves, prefix="fixed"):
 
 
 def unpack(arrays, prefix="fixed"):
-    """Returns what `pack` packed, in order, from a dict of more arrays."""
+    """Returns the arrays of `pack`, in order, from a dict with others."""
     count = sum(name.startswith(f"{prefix}_") for name in arrays)
     return [arrays[f"{prefix}_{i}"] for i in range(count)]
 

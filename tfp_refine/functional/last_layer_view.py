@@ -89,13 +89,13 @@ class LastLayerView(output_layer.OutputLayerView):
         return program(x, fixed).numpy()
 
     def draws(self, shared, params, fixed, key, index):
-        """Computes what the model returns, from features, as `WeightView`."""
+        """Computes the model's outputs from features, as `WeightView`."""
         del fixed, key, index
         outputs = self.outputs(params, shared)
         return output_layer.ACTIVATIONS[self.activation](outputs)
 
     def call(self, x, params, fixed, key, index=0):
-        """Computes what the model returns, `[B, C]`, as `WeightView`."""
+        """Computes the model's outputs, `[B, C]`, as `WeightView`."""
         return self.draws(self.shared(x, fixed), params, fixed, key, index)
 
     def inputs(self, x, batch_size, on_batch=None, fixed=None):

@@ -65,8 +65,8 @@ def last_with_weights(model, call):
 def check_no_functions(model):
     """Raises a `ValueError` if a method of a layer is a `tf.function`.
 
-    What is computed inside cannot be seen; and to trace it with weights that
-    are arguments would leave it unusable.
+    Its inner computations are hidden, and tracing it with weights as arguments
+    would leave it unusable.
     """
     for layer in model._flatten_layers(include_self=True):
         for kind in type(layer).__mro__:

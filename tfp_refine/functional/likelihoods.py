@@ -243,7 +243,7 @@ def of_kind(kind, num_outputs, noise_scale=1.0):
 
 
 def link_of(kind, num_outputs, activation):
-    """Returns the `Link` of what a model returns, `None` of a regression.
+    """Returns the `Link` of a model's outputs, `None` for a regression.
 
     `activation` is the name of that after the outputs.
     """

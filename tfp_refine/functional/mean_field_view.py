@@ -13,8 +13,8 @@ class MeanFieldView(weight_view.WeightView):
 
     The rows are the means and the untransformed scales of all weights with a
     posterior, kernels and biases alike; a prior is a pair of vectors `[W]`.
-    With `deterministic`, the model's `D` other trainable weights, but for what
-    priors learn, are columns after these, `[2, W + D]`, whose second row has no
+    With `deterministic`, the model's `D` other trainable weights, except those
+    of priors, are columns after these, `[2, W + D]`, whose second row has no
     meaning.
 
     Called with these, layers draw their weights, each by its own estimator.

@@ -100,7 +100,7 @@ def _of_rank(tensor, leaf):
 
 
 def _check_dtype(model, tensor, leaf):
-    """Raises a `ValueError` if an input cannot become what a model takes."""
+    """Raises a `ValueError` if an input cannot become one of the model's."""
     wanted = tf.as_dtype(tensor.dtype)
     if arrays.is_text(leaf) != (wanted == tf.string):
         raise ValueError(

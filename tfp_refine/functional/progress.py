@@ -18,7 +18,7 @@ class Progress:
         name: Name of the work, such as `"training"`.
         total: Number of steps.
         verbose: 0 is silent, 1 a bar on a terminal, 2 lines.
-        unit: What a step is called, in the plural.
+        unit: Name of the steps, in the plural.
         interval: Least time between two lines, in seconds.
     """
 
@@ -59,11 +59,11 @@ class Progress:
             self._show(f"{self._time_left(now)}{text}", now)
 
     def add(self, steps: int) -> None:
-        """Shows that so many more steps are done."""
+        """Adds steps that are done."""
         self.update(self._done + steps)
 
     def close(self, text: str = "") -> None:
-        """Tells how long the work took, if there was any."""
+        """Prints the duration of the work, if there was any."""
         if self._is_closed or self._first is None:
             return
         self._is_closed = True

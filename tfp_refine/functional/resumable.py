@@ -25,8 +25,8 @@ class Checkpoint:
     """Saves arrays so that an interruption leaves the old file or the new.
 
     The file is `name` in a folder, made if need be. `depends_on` is a dict of
-    what must be equal for it to be usable. While it exists, other processes
-    cannot open the checkpoint.
+    values that must be equal for it to be usable. While it exists, other
+    processes cannot open the checkpoint.
     """
 
     def __init__(self, directory, name, depends_on):

@@ -1,4 +1,4 @@
-"""What is given for each output of a model, and the sum of their losses."""
+"""Losses and weights of several outputs by name, and the sum of the losses."""
 
 from typing import Any
 from typing import NamedTuple
@@ -105,7 +105,7 @@ class SummedLoss:
         ]
 
     def _given(self, argument, value):
-        """Returns what is given for the outputs that count, a tuple."""
+        """Returns the values for the outputs that count, a tuple."""
         try:
             found = by_output(argument, value, self._all, self._outputs)
             found = [found[place] for place in self._places]
@@ -143,8 +143,8 @@ def takes_all(loss):
 def names_of(model, outputs):
     """Returns names of a model's outputs, in the order of `keras.tree`.
 
-    They are the keys of a dict, what a functional model calls them, or "0",
-    "1" and so on.
+    They are the keys of a dict, the names in a functional model, or "0", "1"
+    and so on.
     """
     if isinstance(outputs, dict) and not any(
         map(keras.tree.is_nested, outputs.values())
@@ -159,7 +159,7 @@ def names_of(model, outputs):
 
 
 def by_output(argument, value, names, outputs=None, one_for_all=False):
-    """Returns what is given for each output, a list in the order of `names`.
+    """Returns the value for each output, a list in the order of `names`.
 
     It is nested as the outputs are, a dict by name (`None` for those left out),
     or a list in the order of `names`. With `one_for_all` it may be a single

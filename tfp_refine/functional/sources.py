@@ -30,12 +30,12 @@ class Batches:
     examples, or there is a `ValueError`; their order is that of the source.
 
     Args:
-        source: What yields batches.
+        source: Object that yields batches.
         inputs_only: Whether targets and weights are left out. Shapes of
             examples may then differ between batches.
 
     Attributes:
-        kind: What the source is, with its article.
+        kind: Kind of the source, with its article.
         num_batches: Number of batches, or `None` if it is not known.
         num_examples: `N`, or `None` before the end of the first pass.
     """
@@ -51,7 +51,7 @@ class Batches:
 
     @property
     def is_once(self):
-        """Whether there can be one pass only, as over a generator."""
+        """True if there can be one pass only, as over a generator."""
         return hasattr(self.source, "__next__")
 
     def __repr__(self):
@@ -75,8 +75,8 @@ class Batches:
     def read(self, with_targets=False, most_bytes=None):
         """Reads one pass into memory, a tuple of tensors `[N, ...]`.
 
-        What can be read only once is kept, and returned again. Else it stops,
-        and returns `None`, if these are more than `most_bytes`.
+        A source that can be read only once is kept, and returned again. Another
+        one is left, and `None` returned, if it has more than `most_bytes`.
         """
         if self._kept is not None:
             return self._kept
@@ -120,7 +120,7 @@ class Batches:
         return ValueError("`x` " + _ENDLESS.format(kind=self.kind, what=what))
 
     def _elements(self):
-        """Yields what the source does, its own errors explained."""
+        """Yields the elements of the source, and explains its errors."""
         source, number = self.source, 0
         try:
             if isinstance(source, keras.utils.PyDataset):
@@ -197,7 +197,7 @@ def is_batched(x):
 
 
 def lasting(x):
-    """Returns `x`, or `Batches` that keep what can be read only once."""
+    """Returns `x`, or `Batches` that keep a source that can be read once."""
     return Batches(x) if hasattr(x, "__next__") else x
 
 

@@ -26,8 +26,8 @@ def examples(
     """Returns training data as tensors or as a `Stream`, and `N`.
 
     Data are as for `data.examples`, and checked as there. Batches of more than
-    `HELD_BYTES` become a `Stream`, all else is held. They are made what a model
-    takes by `fit`, a function of a tuple `(x, y)` or `(x, y, weight)` to
+    `HELD_BYTES` become a `Stream`, all else is held. They are made to fit the
+    model by `fit`, a function of a tuple `(x, y)` or `(x, y, weight)` to
     another, and then given to `check`: those of a stream block by block.
     """
     held, count = data_lib.examples(
@@ -53,7 +53,7 @@ class Stream:
     Args:
         batches: `sources.Batches` of `(x, y)` or `(x, y, sample_weight)`.
         class_weight: As for `data.examples`.
-        fit: Function of blocks to what a model takes, or `None`.
+        fit: Function of blocks to inputs of a model, or `None`.
         check: Function that is called with each block, and raises an error, or
             `None`.
 
@@ -273,7 +273,7 @@ class Windows:
 
 
 def feed(data, batches, steps):
-    """Returns what gives data, held or a `Stream`, to a loop of steps."""
+    """Returns the feeder of a loop of steps, for held data or a `Stream`."""
     if isinstance(data, Stream):
         return Windows(data, batches, steps)
     return Held(data, batches)
@@ -297,7 +297,7 @@ def specs(data):
 
 
 def parts(data):
-    """Returns all that decides what data are, for checkpoints, by name."""
+    """Returns everything that identifies data, for checkpoints, by name."""
     if isinstance(data, Stream):
         return {"data": data}
     return dict(zip(data_lib.NAMES, data, strict=False))

@@ -66,7 +66,7 @@ class Batches(NamedTuple):
 
     @property
     def takes_all(self):
-        """Whether each step takes all examples."""
+        """True if each step takes all examples."""
         return self.num_examples <= self.batch_size
 
     def rows(self, key):
@@ -136,8 +136,8 @@ def make_program(
         update_rule: Object of `update_rules`.
         batches: `Batches`.
         schedule: Function of a step to the factor of its rate, or `None`.
-        extra_gradient: Function `(params, constants)` of one member to what is
-            added to the gradient, or `None`.
+        extra_gradient: Function `(params, constants)` of one member to a
+            summand of the gradient, or `None`.
         vectorized: Whether each operation is for all members at once.
 
     Returns:
@@ -145,7 +145,7 @@ def make_program(
             end, common, data)` to a `Result`: a stacked `State`; constants of
             members (nested, perhaps empty) and keys of their random streams,
             `[M, ...]`; a scalar; the first step and the one after the last;
-            what members share; the data `[N, ...]` (nested).
+            values that members share; the data `[N, ...]` (nested).
     """
 
     def take_step(state, constants, key, learning_rate, step, common, batch):

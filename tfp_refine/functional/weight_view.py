@@ -75,7 +75,7 @@ class WeightView:
 
     @property
     def is_random(self):
-        """Whether calls with the same weights differ by their key."""
+        """True if calls with the same weights differ by their key."""
         # Layers of Keras draw in training only.
         return any(
             layer._seed_generators
@@ -141,7 +141,7 @@ class WeightView:
         return outputs, fixed, penalty
 
     def shared(self, x, fixed):
-        """Computes, in a trace, what all draws share: here the inputs."""
+        """Computes, in a trace, the values that all draws share: the inputs."""
         del fixed
         return x
 
