@@ -44,14 +44,14 @@ class VariationalAttention(posterior_arguments.PosteriorArguments):
             _validation.proportion("dropout", of_keras["dropout"], one=False)
         super().__init__(**of_keras)
         self.sample = bool(sample)
-        # One for all projections: what changes it, changes all of them.
+        # One for all projections: a change applies to all of them.
         self._kl_weight = kl_weight.KLWeight(kl_scale, num_train_examples)
         self.set_posterior("kernel", kernel_regularizer, kernel_posterior)
         self.set_posterior("bias", bias_regularizer, bias_posterior)
 
     @property
     def draws_weights(self) -> bool:  # type: ignore[override]
-        """Whether outputs are computed with draws of the weights."""
+        """True if outputs are computed with draws of the weights."""
         return self.projection.draws_weights
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -101,7 +101,7 @@ class ConvolutionalLayer(variational_layer.VariationalLayer):
         sample: bool | None,
         sample_outputs: Callable[[tf.Tensor], tf.Tensor],
     ) -> tf.Tensor:
-        # Refuses what is smaller than the window, also once it is built.
+        # Refuses inputs smaller than the window, also once it is built.
         output_shape = self.compute_output_shape(inputs.shape)
         channels = self.channel_axis % len(inputs.shape)
         if 0 in (*inputs.shape[1:channels], *inputs.shape[channels + 1 :]):

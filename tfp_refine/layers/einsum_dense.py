@@ -170,7 +170,7 @@ class VariationalEinsumDense(variational_layer.VariationalLayer):
 
     @property
     def has_unit_biases(self) -> bool:
-        """Whether each unit has a bias of its own, if there is a bias."""
+        """True if each unit has its own bias, or there is no bias."""
         axes = self.bias_axes
         if axes is None:
             return True
@@ -180,7 +180,7 @@ class VariationalEinsumDense(variational_layer.VariationalLayer):
 
     @property
     def has_design_matrix(self) -> bool:
-        """Whether the units are linear regressions on `patches`."""
+        """True if the units are linear regressions on `patches`."""
         letters = self._letters
         return (
             letters.keeps_examples

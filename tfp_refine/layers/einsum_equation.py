@@ -1,4 +1,4 @@
-"""Equations of einsum layers: which axes count what."""
+"""Equations of einsum layers: the role of each axis."""
 
 import re
 import string
@@ -111,7 +111,7 @@ class EinsumEquation(NamedTuple):
 
     @property
     def keeps_examples(self) -> bool:
-        """Whether examples, the first axis, stay so, and share all weights."""
+        """True if examples stay the first axis and share all weights."""
         if self.elides_left:
             return True
         first = self.inputs[0]

@@ -27,7 +27,7 @@ class LinearMap(keras.layers.Layer):
 
     @property
     def has_design_matrix(self) -> bool:
-        """Whether the units are linear regressions on `patches`."""
+        """True if the units are linear regressions on `patches`."""
         return True
 
     def num_positions(self, input_shape: tuple[int | None, ...]) -> int:

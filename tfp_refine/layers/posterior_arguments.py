@@ -84,7 +84,7 @@ class PosteriorArguments(kl_weight.WeighsKL, shown_layer.ShownLayer):
             f"{type(self).__name__} must implement `twin_weights`"
         )
 
-    # What Keras offers for deterministic kernels.
+    # Methods of Keras for deterministic kernels.
 
     def quantize(
         self, mode: Any = None, type_check: bool = True, config: Any = None

@@ -21,7 +21,7 @@ class PrunableUnits(keras.layers.Layer):
 
     @property
     def has_unit_biases(self) -> bool:
-        """Whether each unit has a bias of its own, if there is a bias."""
+        """True if each unit has its own bias, or there is no bias."""
         return True
 
     def unit_kl(self) -> np.ndarray:

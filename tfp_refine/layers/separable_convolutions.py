@@ -123,7 +123,7 @@ class VariationalSeparableConv(posterior_arguments.PosteriorArguments):
 
     @property
     def draws_weights(self) -> bool:  # type: ignore[override]
-        """Whether outputs are computed with draws of the weights."""
+        """True if outputs are computed with draws of the weights."""
         return self.pointwise_layer.draws_weights
 
     def build(self, input_shape: argument_types.Shape) -> None:

@@ -13,7 +13,7 @@ _KEPT = "_tfp_refine_softplus"
 def softplus(variable: keras.Variable) -> tf.Tensor:
     """Computes the softplus of a variable, once for each value it has.
 
-    In a trace. The graph keeps what it computes, until the variable is written
+    Call it in a trace. The graph keeps the result until the variable is written
     to. Calls share no more than these numbers: the gradient of each goes to its
     own read of the variable, on whatever tape is recording.
     """

@@ -9,8 +9,8 @@ from tfp_refine import _validation
 from tfp_refine import regularizers
 from tfp_refine.layers import posterior_lookup
 
-# What turns the default of an argument, a name, into an object, by the ending
-# of the argument.
+# Functions that turn the default of an argument, a name, into an object, by the
+# ending of the argument.
 _LOOKUPS = {
     "_initializer": keras.initializers.get,
     "_posterior": posterior_lookup.get,
@@ -37,7 +37,7 @@ class ShownLayer(_validation.Shown, keras.layers.Layer):
 
 
 def _is_default(value: Any, argument: inspect.Parameter) -> bool:
-    """Tells whether a value of a config is that of an argument not given."""
+    """Returns whether a value of a config is that of an argument not given."""
     default = argument.default
     if default is argument.empty:
         return False

@@ -36,8 +36,8 @@ class CollapsedMeanKL(kl_regularizer.KLRegularizer):
 
     Args:
         alpha_reg: In (0, 1]: 1 is `GaussianKL`; 0.2 and more regularize
-            strongly, 0.025 and less hardly. Where it is learned by gradient,
-            what training starts from. Defaults to `0.05`.
+            strongly, 0.025 and less hardly. If it is learned by gradient, its
+            initial value. Defaults to `0.05`.
         prior_scale: `sqrt(gamma)`, standard deviation of a weight given its
             prior mean: a number, `"fan_in"` or `"he"`, as for `GaussianKL`.
             Defaults to `"fan_in"`.
@@ -227,7 +227,7 @@ class _Group:
 
 
 def _logit(alpha_reg: float) -> float:
-    """Inverts what `current_alpha_reg` computes; 1 is out of its reach."""
+    """Inverts `current_alpha_reg`, which never reaches 1."""
     proportion = (alpha_reg - _MIN_ALPHA_REG) / (1.0 - _MIN_ALPHA_REG)
     proportion = min(max(proportion, 1e-6), 1.0 - 1e-6)
     return math.log(proportion / (1.0 - proportion))

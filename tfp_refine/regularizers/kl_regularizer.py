@@ -18,13 +18,13 @@ PriorWeights: TypeAlias = Sequence[Any]
 
 
 class PriorSite(NamedTuple):
-    """What a KL regularizer may know of a weight tensor when it is built.
+    """Weight tensor that a KL regularizer is built for.
 
     Attributes:
         name: "kernel" or "bias".
         loc: Variable of the posterior means.
         add_weight: The `add_weight` method of the layer that owns them.
-        shared: Dict of that layer, for what its weight tensors share.
+        shared: Dict of that layer, for values that its weight tensors share.
     """
 
     name: str
@@ -37,8 +37,8 @@ class PriorSite(NamedTuple):
 class KLRegularizer(_validation.Shown, keras.regularizers.Regularizer):
     """KL divergence of a Gaussian weight posterior from its prior.
 
-    A KL regularizer describes a prior and owns no variables: what its prior
-    needs to learn is created by the layer, one set a weight tensor, through
+    A KL regularizer describes a prior and owns no variables: the variables of
+    its prior are created by the layer, one set per weight tensor, through
     `prior_weights`, and handed back at each call. So one regularizer object
     can serve any number of layers.
 

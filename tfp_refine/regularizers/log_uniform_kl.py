@@ -34,7 +34,7 @@ class LogUniformKL(kl_regularizer.KLRegularizer):
     def pruned(
         self, loc: tf.Tensor, scale: tf.Tensor, threshold: float = 5.0
     ) -> tf.Tensor:
-        """Tells which weights are noise, and could be set to zero.
+        """Finds weights that are noise and could be set to zero.
 
         Args:
             loc: Posterior mean, `[...]`.

@@ -51,5 +51,5 @@ def get(identifier: Any) -> keras.regularizers.Regularizer | None:
 
 
 def is_kl(regularizer: Any) -> bool:
-    """Tells whether `regularizer` compares a posterior with a prior."""
+    """Returns whether `regularizer` compares a posterior with a prior."""
     return isinstance(regularizer, kl_regularizer.KLRegularizer)
