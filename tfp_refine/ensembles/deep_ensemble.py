@@ -94,7 +94,7 @@ def deep_ensemble(
 
     Raises:
         ValueError: If an argument is invalid, the data does not fit the model,
-            the model cannot be copied, or the checkpoint is of another
+            the model cannot be copied, or the checkpoint belongs to another
             ensemble.
         FloatingPointError: If a member's loss is not finite.
 

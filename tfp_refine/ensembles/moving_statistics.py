@@ -9,7 +9,7 @@ _BATCH = 256
 
 
 def recompute(view, params, fixed, x):
-    """Averages what weights other than trainable ones move towards.
+    """Averages the targets that non-trainable weights move towards.
 
     A moving average becomes `m * old + (1 - m) * new` in each batch; from two
     values of `old` follow `m` and `new`, whatever the layer. Weights that do
@@ -39,7 +39,7 @@ def recompute(view, params, fixed, x):
 
 
 def _targets(view, batch, params, fixed):
-    """Returns what fixed weights move towards in a batch."""
+    """Returns the targets that fixed weights move towards in a batch."""
 
     def after(start):
         _, values, _ = view.call_and_update(

@@ -29,8 +29,8 @@ class TemperatureScaling(posteriors.Posterior):
     """A trained classifier whose logits are divided by one number.
 
     The number, the temperature, minimizes the negative log likelihood of
-    validation data. Which class is the most probable stays the same. All draws
-    are equal: the weights of the last layer, divided by the temperature.
+    validation data. The most probable class stays the same. All draws are
+    equal: the weights of the last layer, divided by the temperature.
 
     Args:
         model: Built `keras.Model` that ends in a Dense layer and returns
@@ -41,7 +41,7 @@ class TemperatureScaling(posteriors.Posterior):
         layer: That layer, or its name; found if `None`.
 
     Raises:
-        ValueError: If it is no such model.
+        ValueError: If the model is not one of these.
 
     Attributes:
         temperature: Positive float; 1 before `fit`.
@@ -126,7 +126,7 @@ class TemperatureScaling(posteriors.Posterior):
         chosen = np.sum(logits * targets, axis=-1)
 
         def derivative(log_temperature):
-            """Of the negative log likelihood, in 1 / temperature."""
+            """Computes the derivative of the NLL by 1 / temperature."""
             probs = probabilities(logits / math.exp(log_temperature))
             slopes = np.sum(probs * logits, axis=-1) - chosen
             return np.average(slopes, weights=weights)
@@ -144,7 +144,7 @@ class TemperatureScaling(posteriors.Posterior):
         return self
 
     def _set_up(self, x):
-        """Takes over the weights, after looking at what the model returns."""
+        """Takes over the weights, after a look at the model's outputs."""
         view = self.view
         kind = "classification"
         link = links.find(view.model)
@@ -188,7 +188,7 @@ class TemperatureScaling(posteriors.Posterior):
 
 
 def _examples(specs):
-    """Returns some inputs, to see what a model does with them."""
+    """Returns some inputs, to probe a model with."""
     rng = np.random.default_rng(0)
 
     def some(spec):

@@ -25,7 +25,7 @@ _NOT_FINITE = (
 
 
 class Numbers(NamedTuple):
-    """Numbers that an example of a last layer needs, by what is computed."""
+    """Numbers that an example of a last layer needs, by computation."""
 
     terms: int
     root: int
@@ -47,7 +47,7 @@ class FullHessian:
 
     @staticmethod
     def terms(features, outputs, likelihood, weights):
-        """Computes what is summed over examples, a tuple of tensors.
+        """Computes the terms to sum over examples, a tuple of tensors.
 
         Features are `phi [B, F]`, outputs `[B, C]`, weights of examples `[B]`
         or `None`, all float64.
@@ -99,7 +99,7 @@ class FullHessian:
 
     @classmethod
     def from_arrays(cls, arrays):
-        """Restores what `arrays` returned."""
+        """Restores a Hessian from the result of `arrays`."""
         return cls(*(arrays[name] for name in cls._names()))
 
     @classmethod

@@ -27,8 +27,8 @@ _MIN_VARIANCE = 1e-200
 def probabilities(laplace, inputs, method, num_samples, rng):
     """Computes class probabilities `[N, C]`, float64, in closed form.
 
-    Inputs are what the view takes; `method` is one of `CLOSED_METHODS`, of
-    which "linearized" draws `num_samples` outputs by `rng`.
+    Inputs are those of the view; `method` is one of `CLOSED_METHODS`, of which
+    "linearized" draws `num_samples` outputs by `rng`.
     """
     if method != "linearized" and laplace.likelihood.kind == "multilabel":
         found = (  # of each label alone: covariances do not matter
@@ -56,7 +56,7 @@ def probabilities(laplace, inputs, method, num_samples, rng):
 def weight_draws(laplace, inputs, num_samples, seed):
     """Averages class probabilities `[N, C]` over the draws of "mc".
 
-    What `predict_proba` computes, from inputs that the view has computed.
+    This is `predict_proba` for inputs that the view has computed.
     """
     total = 0.0
     count = functional.data.num_examples(inputs)

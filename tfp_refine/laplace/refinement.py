@@ -24,7 +24,7 @@ from tfp_refine.posteriors import flow as flow_lib
 KINDS = {"radial": bijectors.Radial, "planar": bijectors.Planar}
 SPACES = ("whitened", "paper")
 BASES = ("laplace", "standard_normal")
-# What `refine` does by default, by the space of the flows.
+# Defaults of `refine`, by the space of the flows.
 _NUM_SAMPLES = {"paper": 1, "whitened": 16}
 _LEARNING_RATES = {"paper": 1e-3, "whitened": 0.1}
 # Least steps of the default schedule, for data of few batches.
@@ -39,7 +39,7 @@ _INIT, _TRAINING = range(2)
 
 @dataclasses.dataclass(frozen=True)
 class Flow:
-    """A chain of flows of one kind, and what it moves.
+    """A chain of flows of one kind, with its base and its space.
 
     `kind` and `length` are arguments of `Laplace.refine`. Two choices are for
     comparisons with the paper. In the `space` "whitened" flows move standard

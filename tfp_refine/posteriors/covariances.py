@@ -42,7 +42,7 @@ class Diagonal(_Covariance):
         return self._rotate(tf.cast(self.scale, z.dtype) * z)
 
     def standardize(self, deviation):
-        """Maps deviations back to what `deviation` took."""
+        """Inverts `deviation`."""
         rotated = self._rotate(deviation, back=True)
         return rotated / tf.cast(self.scale, deviation.dtype)
 
@@ -156,6 +156,6 @@ KINDS = {kind.__name__: kind for kind in (Diagonal, Full, Kronecker, LowRank)}
 
 
 def from_arrays(name, arrays):
-    """Restores what `arrays` returned, given the name of the class."""
+    """Restores a covariance from its arrays and the name of its class."""
     kind = KINDS[name]
     return kind(*(arrays[key] for key in kind.names))

@@ -33,7 +33,7 @@ class EvidenceBound:
     """
 
     training_data: Any = None
-    # What the family has.
+    # Attributes of the family.
     view: Any
     fixed: Any
     bijector: Any

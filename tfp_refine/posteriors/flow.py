@@ -16,7 +16,7 @@ from tfp_refine.posteriors import protocol
 
 
 class FlowPosterior(evidence_bound.EvidenceBound, protocol.Posterior):
-    """Distribution of weights that a bijector makes of standard normal draws.
+    """Distribution of standard normal draws that a bijector transforms.
 
     Args:
         view: `LastLayerView` or `AllLayersView` of the weights.
@@ -145,7 +145,7 @@ def _describe(bijector):
 
 
 def _restore(kind, arrays):
-    """Restores what `_describe` described."""
+    """Restores a bijector from the result of `_describe`."""
     if kind[0] == "Affine":
         covariance = covariances.from_arrays(kind[1], arrays)
         return Affine(arrays["loc"], covariance)

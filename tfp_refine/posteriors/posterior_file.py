@@ -20,7 +20,7 @@ _LAST_LAYER_VIEWS = {
 
 
 def write(path, posterior, description, arrays):
-    """Writes a posterior, and what its family says, to a file."""
+    """Writes a posterior, and the contents of its family, to a file."""
     view, link = posterior.view, posterior.link
     about = {
         "view": _describe(view),
@@ -46,7 +46,7 @@ def write(path, posterior, description, arrays):
 
 
 def read(path, model, families, custom_objects):
-    """Reads what `write` wrote.
+    """Reads a file of `write`.
 
     `model` is that in the file if `None`; `families` are classes by name.
     """

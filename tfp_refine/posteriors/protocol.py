@@ -84,10 +84,10 @@ class Posterior(_validation.Shown, abc.ABC):
         return self.view.model
 
     def _shown_arguments(self):
-        """Returns what `repr` shows, by name: few, as arrays are long."""
+        """Returns the arguments that `repr` shows, by name, without arrays."""
         return {"model": self.model.name, "num_weights": self.view.size}
 
-    # What a family says.
+    # Defined by families.
 
     @abc.abstractmethod
     def _draw(self, num_samples, seed, at_once) -> Iterator[Draws]:
@@ -95,12 +95,12 @@ class Posterior(_validation.Shown, abc.ABC):
 
     @abc.abstractmethod
     def _contents(self) -> tuple[dict, dict]:
-        """Returns what a file holds: a dict for JSON, and a dict of arrays."""
+        """Returns the contents of a file: dicts for JSON and of arrays."""
 
     @classmethod
     @abc.abstractmethod
     def _from_contents(cls, view, link, description, arrays) -> "Posterior":
-        """Restores what `_contents` returned, for a view of a model."""
+        """Restores a posterior of a view from the result of `_contents`."""
 
     def _check_ready(self):
         """Raises a `ValueError` if there is no posterior yet."""
@@ -130,7 +130,7 @@ class Posterior(_validation.Shown, abc.ABC):
                 are held besides the result.
 
         Returns:
-            draws: What the model returns (means, logits, ...), `numpy` array
+            draws: Outputs of the model (means, logits, ...), `numpy` array
                 `[S, N, ...]` (or nested).
 
         Raises:
@@ -372,7 +372,7 @@ class Posterior(_validation.Shown, abc.ABC):
 
         archive = keras.export.ExportArchive()
         for layer in self.model._flatten_layers():
-            # Tables are no variables. What is inside a text layer is not built.
+            # Tables are no variables. Layers inside a text layer are not built.
             if hasattr(layer, "adapt") and layer.built:
                 archive.track(layer)
         archive.add_endpoint("serve", serve, input_signature=[specs])
@@ -460,7 +460,7 @@ class Posterior(_validation.Shown, abc.ABC):
         watch.report()
 
     def _shared(self, block, draws):
-        """Computes what all draws share, for a block of inputs."""
+        """Computes the values that all draws share, for a block of inputs."""
         view = self.view
         if type(view).shared is functional.WeightView.shared:
             return block

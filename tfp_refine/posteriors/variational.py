@@ -24,7 +24,7 @@ class VariationalPosterior(protocol.Posterior):
 
     Made by `tfp_refine.posterior`. Unlike other posteriors it follows the
     model: its draws are of the weights that the model has at the call. Each
-    draw of `predict` has randomness of its own; what it shares among examples
+    draw of `predict` has its own randomness; the part that examples share
     depends on the layers: with `DenseReparameterization` one draw of the
     weights for each `batch_size` of them, with local reparameterization and
     Flipout less.

@@ -1,4 +1,4 @@
-"""How far samples of Markov chains can be trusted."""
+"""Diagnostics of Markov chains."""
 
 from typing import Any
 
@@ -38,9 +38,10 @@ def r_hat(samples: Any) -> np.ndarray:
 def effective_sample_size(samples: Any) -> np.ndarray:
     """Computes the effective sample size for the mean of each quantity.
 
-    How many independent samples estimate the mean as well, of all chains
-    together. Chains are split into halves; autocorrelations are summed as long
-    as those of two steps together are positive, and made to fall.
+    The number of independent samples that estimate the mean equally well, for
+    all chains together. Chains are split into halves; autocorrelations are
+    summed as long as the sum of two successive ones is positive, and made to
+    decrease.
 
     Args:
         samples: As for `r_hat`.

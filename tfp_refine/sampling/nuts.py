@@ -22,7 +22,7 @@ _MIN_SAMPLES = 4
 _INIT, _CHAINS = range(2)
 # Training data, as a Laplace approximation has them.
 _DATA = ("inputs", "targets", "weights")
-# What is needed of a Laplace approximation.
+# Attributes that a Laplace approximation must have.
 _PARTS = ("view", "likelihood", "prior_precision", "transform", "check_data")
 
 
@@ -40,7 +40,7 @@ def nuts_last_layer(
     seed: int | None = None,
     verbose: int = 1,
 ) -> posteriors.SamplePosterior:
-    """Samples the posterior that a Laplace approximation of a last layer is of.
+    """Samples the exact posterior behind a Laplace fit of a last layer.
 
     The chains move in the coordinates in which Laplace's approximation is
     standard normal, start there, and all of them and all data are computed at
@@ -104,7 +104,7 @@ def nuts(
     seed: int | None = None,
     verbose: int = 1,
 ) -> posteriors.SamplePosterior:
-    """Samples the posterior that a Laplace approximation is of.
+    """Samples the exact posterior behind a Laplace approximation.
 
     Args:
         laplace: Fitted Laplace approximation, with its training data and their
