@@ -38,7 +38,8 @@ def expected_entropy(
 ) -> np.ndarray:
     """Computes the mean entropy of the draws' predictive distributions.
 
-    It is the aleatoric uncertainty: what stays when the weights are known.
+    It is the aleatoric uncertainty: the part that stays if the weights are
+    known.
 
     Args:
         draws: Probabilities (or logits) of each draw, `[S, N, C]`. Averaged

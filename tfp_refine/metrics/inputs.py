@@ -1,4 +1,4 @@
-"""Checks what enters a metric and brings it to one shape, in float64."""
+"""Checks inputs of metrics and brings them to one shape, in float64."""
 
 import numpy as np
 import numpy.typing as npt

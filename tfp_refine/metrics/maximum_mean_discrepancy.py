@@ -1,4 +1,4 @@
-"""How far two sets of samples are apart."""
+"""Distance of two sets of samples."""
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,9 @@ def mmd(
     """Computes the squared maximum mean discrepancy of two sets of samples.
 
     With the kernel `k(x, y) = exp(-|x - y|**2 / bandwidth**2)`, the mean of `k`
-    within each set, summed, less twice that between the sets. Pairs of a sample
-    with itself count: it is never negative, and of `n` and `m` samples of the
-    same distribution not 0, but of the order of `1 / n + 1 / m`.
+    within each set, summed, minus twice that between the sets. Pairs of a
+    sample with itself count: it is never negative, and for `n` and `m` samples
+    of one distribution it is not 0, but of the order of `1 / n + 1 / m`.
 
     Args:
         reference: Samples of the reference, `[N, D]`.

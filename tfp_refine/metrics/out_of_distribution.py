@@ -1,4 +1,4 @@
-"""How well a score tells in-distribution examples from others."""
+"""Metrics of scores that separate in-distribution examples from others."""
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +57,7 @@ def auroc(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> float:
 
 
 def fpr_at_95_tpr(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> float:
-    """Computes how many others pass where 95% in-distribution examples do.
+    """Computes the false positive rate at a true positive rate of 95%.
 
     An example passes if it scores at least the threshold, and so all examples
     that tie with it pass. The threshold is the greatest that lets at least 95%

@@ -1,4 +1,4 @@
-"""What a mixture of Gaussians says about regression targets."""
+"""Metrics of regressions whose predictions are mixtures of Gaussians."""
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,7 @@ def interval_coverage(
     scale: npt.ArrayLike,
     level: float = 0.95,
 ) -> float:
-    """Computes how many targets lie in the central interval (PICP).
+    """Computes the fraction of targets in the central interval (PICP).
 
     The interval leaves out `(1 - level) / 2` of the predicted probability at
     either end.
@@ -70,7 +70,7 @@ def regression_calibration_error(
     scale: npt.ArrayLike,
     levels: npt.ArrayLike = _LEVELS,
 ) -> float:
-    """Computes how far coverages are from the levels of quantiles.
+    """Computes the error of the coverages of quantiles.
 
     Args:
         y_true: As for `predictive_cdf`.
@@ -143,7 +143,7 @@ def crps(
 def predictive_variance(
     loc: npt.ArrayLike, scale: npt.ArrayLike
 ) -> gaussian_mixture.Variance:
-    """Splits the variance of predictions into noise and ignorance.
+    """Splits the variance of predictions: aleatoric and epistemic.
 
     For classes, `predictive_entropy` is split likewise, into
     `expected_entropy` and `mutual_information`.

@@ -1,4 +1,4 @@
-"""How well confidence tells which predictions are right."""
+"""Metrics of predictions that are refused where confidence is low."""
 
 import numpy as np
 import numpy.typing as npt

@@ -145,8 +145,8 @@ class BrierScore(_MeanOfClasses):
 class ExpectedCalibrationError(_OfClasses):
     """Mean gap between confidence and accuracy (ECE).
 
-    As `expected_calibration_error`, over all batches: what is kept is the
-    content of the bins.
+    As `expected_calibration_error`, over all batches: only the contents of the
+    bins are kept.
 
     Args:
         num_bins: Number of bins of equal width.
@@ -289,7 +289,7 @@ def _as_labels(
 
 
 def _are_probabilities(probs: tf.Tensor, is_half: bool) -> tf.Tensor:
-    """Tells which rows are, `[B]` or `[S, B]`; those with NaN are not."""
+    """Finds rows that sum to 1, `[B]` or `[S, B]`; those with NaN do not."""
     tolerance = _HALF_TOLERANCE if is_half else inputs.SUM_TOLERANCE
     return ops.abs(ops.sum(probs, axis=-1) - 1.0) <= tolerance
 

@@ -16,9 +16,9 @@ def reliability_diagram(
 ) -> np.ndarray:
     """Plots accuracy against confidence (Guo et al., 2017, Fig. 1).
 
-    A bar at a point is the 95% Wilson interval of its accuracy. Below stands
-    what fraction of predictions each bin holds: a gap counts in the expected
-    calibration error (ECE) as much as its bin holds.
+    A bar at a point is the 95% Wilson interval of its accuracy. The lower panel
+    shows the fraction of predictions in each bin: the weight of its gap
+    in the expected calibration error (ECE).
 
     Args:
         bins: Dict from name of a predictor to its `metrics.CalibrationBins`,

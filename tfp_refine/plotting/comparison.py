@@ -188,8 +188,8 @@ def attack_curves(
 ) -> np.ndarray:
     """Plots accuracy and mean entropy against the strength of an attack.
 
-    A predictor that knows what it does not know becomes unsure as it becomes
-    wrong (Louizos and Welling, 2017, Figs. 4 and 5).
+    The entropy of a good predictor rises as its accuracy falls (Louizos and
+    Welling, 2017, Figs. 4 and 5).
 
     Args:
         curves: Dict from name of a predictor to a dict with `"epsilon"`,

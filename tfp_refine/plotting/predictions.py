@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from tfp_refine.plotting import style
 
 _CELL = 0.72  # Inches, the width of an image.
-_SPREAD = 0.62  # Of an image's width, what the dots of an angle fill.
+_SPREAD = 0.62  # Fraction of an image's width that the dots of an angle fill.
 
 
 @style.styled
@@ -85,8 +85,8 @@ def rotated_digit(
 
     In the spirit of Louizos and Welling (2017), Fig. 1. The turned images
     stand above their angles. Each dot below is the probability that one draw
-    of the weights gives to one class; a line joins their means. Dots together:
-    draws agree. Dots apart: the model knows that it does not know.
+    of the weights gives to one class; a line joins their means. If the dots are
+    close together, the draws agree; if they are apart, the model is uncertain.
 
     Args:
         images: The image at each angle, `[A, H, W]`, `[A, H, W, 1]` or

@@ -112,7 +112,7 @@ def memorization(
 ) -> np.ndarray:
     """Plots accuracies on random labels, on training and on test images.
 
-    Nothing is to be learned: a training accuracy above chance is memory
+    Random labels cannot be learned: a training accuracy above chance is memory
     (Zhang et al., 2017; Louizos and Welling, 2017, appendix A).
 
     Args:
