@@ -1,4 +1,4 @@
-"""What the bijectors of this package have in common."""
+"""Base class of the bijectors of this package."""
 
 from typing import Any
 from typing import ClassVar

@@ -7,15 +7,15 @@ from tfp_refine.math import gated_coupling
 
 
 class GatedCoupling(flow.Flow):
-    """Moves some coordinates, as the others tell: a masked RealNVP step.
+    """Moves some coordinates as a function of the others: a RealNVP step.
 
     `y = b * x + (1 - b) * (gate * x + (1 - gate) * shift)`, where `b` is the
     mask, and shift and gate are a network's of `b * x` with a hidden layer of
     `H` tanh units. The gate shrinks, and so is stable where chains of
     exponential scales are not; the log determinant is that of the gates.
 
-    A mask is what it is when the bijector is made: for random ones, draw a mask
-    for each bijector, or one for each point, `[..., D]`.
+    A mask is fixed when the bijector is made: for random ones, draw a mask for
+    each bijector, or one for each point, `[..., D]`.
 
     Args:
         mask: 1 where a coordinate stays and else 0, `[..., D]`.

@@ -7,7 +7,7 @@ from tfp_refine.math import planar_flow
 
 
 class Planar(flow.Flow):
-    """Moves points along a direction, by how they lie to a plane.
+    """Moves points along a direction, by their position relative to a plane.
 
     `y = x + u_hat tanh(w.x + b)`, where `u_hat` is `u` with its part along `w`
     changed so that `w.u_hat > -1`: invertible for any parameters. The inverse

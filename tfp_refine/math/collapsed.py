@@ -37,8 +37,8 @@ def collapsed_mean_kl(
         KL(q(w) q(m) || p(w, m)) = KL(q(w) || p(w)) + E_w KL(q(m) || p(m | w)),
 
     where `p(m | w) = N((1 - alpha_reg) w, (1 - alpha_reg) gamma)` has the
-    variance of the best `q(m)`, and its mean at `w = loc`. What is left of the
-    last term is the squared distance of the means,
+    variance of the best `q(m)`, and its mean at `w = loc`. The rest of the last
+    term is the squared distance of the means,
     `(1 - alpha_reg)**2 s / (2 (1 - alpha_reg) gamma)`: a collapsed divergence
     is larger by `0.5 (1 - alpha_reg) s / gamma`, the price of a `q(m)` that
     does not follow `w`.
@@ -50,7 +50,7 @@ def collapsed_mean_kl(
     alpha_reg = tf.convert_to_tensor(alpha_reg, q.loc.dtype)
     offset = 1.0 + tf.math.log(alpha_reg)
 
-    # Its own gradient, for speed: it costs what `gaussian.kl_divergence` does.
+    # Its own gradient, for speed: it costs as much as `gaussian.kl_divergence`.
     @tf.custom_gradient
     def divergence(loc, scale, prior_scale, alpha_reg):
         ratio = scale / prior_scale
@@ -78,8 +78,8 @@ def total_collapsed_mean_kl(
 ) -> tf.Tensor:
     """Computes the sum of `collapsed_mean_kl`, nats, a scalar.
 
-    `prior_scale` and `alpha_reg` are scalars. It costs what
-    `gaussian.total_kl_divergence` does.
+    `prior_scale` and `alpha_reg` are scalars. It costs as much as
+    `gaussian.total_kl_divergence`.
     """
     alpha_reg = tf.convert_to_tensor(alpha_reg, q.loc.dtype)
     count = tf.cast(tf.size(q.loc), q.loc.dtype)
@@ -96,7 +96,7 @@ def collapsed_mean_variance_kl(
 
     The prior is `w ~ N(m, 1 / tau)`, `m ~ N(0, 1 / (t tau))`,
     `tau ~ Gamma(shape, rate)`, with `delta = t / (1 + t)`. At `delta=1` the
-    means are fixed at zero (CV). What remains is
+    means are fixed at zero (CV). The result is
 
         (a + 0.5) log(b + s / 2 + delta loc**2 / 2) - 0.5 log s - 0.5
         - 0.5 log delta - a log b + log Gamma(a) - log Gamma(a + 0.5)

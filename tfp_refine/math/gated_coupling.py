@@ -50,7 +50,7 @@ def forward(
 
 def inverse(z: tf.Tensor, mask: tf.Tensor, network: Network) -> tf.Tensor:
     """Moves points `[..., D]` back."""
-    # What stays is the same before and after: so are shift and gate.
+    # Masked entries are equal before and after: so are shift and gate.
     shift, log_gate = _shift_and_log_gate(z, mask, network)
     # A closed gate may overflow: not so where nothing has moved.
     scale = tf.exp(-(1.0 - mask) * log_gate)

@@ -1,4 +1,4 @@
-"""Evidence of a model by Laplace's approximation, and what maximizes it.
+"""Evidence of a model by Laplace's approximation, and its maximization.
 
 The posterior has the precision `H + prior_precision I`, and `H` the eigenvalues
 `l_i`, one for each of `D` weights: given these, all is cheap in the prior's
@@ -31,7 +31,7 @@ def log_evidence(
 def effective_number(
     eigenvalues: tf.Tensor, prior_precision: tf.Tensor
 ) -> tf.Tensor:
-    """Computes how many of `D` weights the data determine.
+    """Computes the number of weights, of `D`, that the data determine.
 
     `sum_i l_i / (l_i + prior_precision)`, a scalar in `[0, D]`.
     """

@@ -20,7 +20,7 @@ def total_correlation(scale: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
     """Computes the divergence from the product of the marginals, nats.
 
     For any prior of independent coordinates, the divergence from it is this
-    plus that of the marginals: so priors need not know of correlations.
+    plus that of the marginals: so priors need no correlations.
     """
     rank = factor.shape[0]
     # Where factors depend on each other, float32 would lose the identity below.

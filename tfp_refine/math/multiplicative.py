@@ -38,7 +38,7 @@ def statistic(
     noise: tf.Tensor,
     linear: bool = False,
 ) -> tf.Tensor:
-    """Draws what `r` knows of the weights `W`, without drawing these.
+    """Draws the statistic of weights `W` that `r` uses, without drawing `W`.
 
     `mean(tanh(W^T c))`, a scalar, or with `linear` without the `tanh`; the
     product is Gaussian. `loc` and `variance` are those of the weights given
@@ -61,7 +61,7 @@ def auxiliary_log_prob(
 ) -> tf.Tensor:
     """Computes `log r(z|W)`, nats, a scalar.
 
-    `base` is what the flow of `r` makes of `z`, `[D]`, with the log determinant
+    `base` is `z` after the flow of `r`, `[D]`, with the log determinant
     `log_det`. Its distribution has the mean `loc`, `[D]`, and the log precision
     `log_precision`, `[D]`, of the weights, clipped to [-10, 10], plus
     `base_log_precision`, `[D]`.

@@ -10,7 +10,7 @@ _MIN_UNTRANSFORMED = -20.0
 
 
 def inverse(scale: tf.Tensor) -> tf.Tensor:
-    """Computes what softplus turns into `scale`, no less than -20."""
+    """Computes the inverse softplus of `scale`, at least -20."""
     scale = tf.convert_to_tensor(scale)
     return tf.maximum(
         tfp.math.softplus_inverse(scale),

@@ -1,4 +1,4 @@
-"""How the prior's variance is shared out among the auxiliary variables.
+"""Shares of the prior's variance that the auxiliary variables take.
 
 A *ratio* `r_k` is the part of the variance that is still left which auxiliary
 variable `k` takes; a *fraction* `f_k` is the part of the original variance. The

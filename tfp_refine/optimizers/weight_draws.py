@@ -45,7 +45,7 @@ def make_drawn(variables: list[keras.Variable]) -> None:
 
 
 def raw(variable: keras.Variable) -> tf.Tensor:
-    """Returns what a variable holds, neither drawn nor cast."""
+    """Returns the value of a variable, neither drawn nor cast."""
     return tf.convert_to_tensor(variable._value)
 
 
