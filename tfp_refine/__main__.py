@@ -1,4 +1,4 @@
-"""What is installed, and where to go from here: `python -m tfp_refine`."""
+"""Prints versions, devices and further reading: `python -m tfp_refine`."""
 
 import importlib.metadata
 import os
@@ -18,7 +18,7 @@ Documentation and notebooks:
 
 
 def main() -> None:
-    """Prints versions, devices and what to read."""
+    """Prints versions, devices and further reading."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with noise.dropped():
         import tensorflow as tf

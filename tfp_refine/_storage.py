@@ -11,7 +11,7 @@ try:
 except ImportError:  # on Windows, where folders are not locked
     fcntl = None  # type: ignore[assignment]
 
-# What matches the part of a temporary's name that is drawn.
+# Pattern of the random part of a temporary file's name.
 _DRAWN = "[0-9a-f]" * 32
 _locks = weakref.WeakValueDictionary()
 

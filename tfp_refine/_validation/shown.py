@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-# Of Keras' objects, what few readers ask for: shown if it is another than a
-# default.
+# Arguments of Keras' objects that few readers ask for: shown if they differ
+# from a default.
 _HIDDEN = ("dtype", "kwargs", "name", "reduction")
 
 
 class Shown:
     """Mixin whose `repr` is the class with its arguments.
 
-    They are attributes of these names, or what `get_config` has, if there is
-    one.
+    They are attributes of these names, or the entries of `get_config`, if
+    there is one.
     """
 
     def _shown_arguments(self) -> dict[str, Any]:

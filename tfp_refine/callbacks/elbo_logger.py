@@ -13,11 +13,11 @@ from tfp_refine import metrics
 class ELBOLogger(_validation.Shown, keras.callbacks.Callback):
     """Logs the KL divergence and the evidence lower bound after each epoch.
 
-    Adds to the logs, and so to the history and to what follows in the list of
-    callbacks: `"kl"`, the divergence of all weights from their priors, nats;
-    `"elbo"`, `-num_train_examples * nll - kl`, whatever `kl_scale` is; with
-    validation data `"val_elbo"`, likewise with `val_nll`: what the bound would
-    be if the training data were predicted as well. `nll` is that of the epoch's
+    Adds to the logs, and so to the history and to the logs of callbacks that
+    follow in the list: `"kl"`, the divergence of all weights from their priors,
+    nats; `"elbo"`, `-num_train_examples * nll - kl`, whatever `kl_scale` is;
+    with validation data `"val_elbo"`, likewise with `val_nll`: the bound if the
+    training data were predicted equally well. `nll` is that of the epoch's
     batches, in training, so it lags behind; `val_nll` does not. The metric does
     not see weights of examples: `tfr.elbo` computes the bound with them.
 
@@ -26,7 +26,7 @@ class ELBOLogger(_validation.Shown, keras.callbacks.Callback):
             metric of the model, such as `metrics.MeanLoss`.
 
     Raises:
-        ValueError: In training, if the logs have no such metric, or the model
+        ValueError: In training, if the logs lack the metric, or the model
             has no variational layers, they do not know the number of training
             examples, the metric is the mean of a Keras loss over outputs, or
             the model was compiled with `loss_weights`, or losses of several

@@ -17,16 +17,15 @@ class KLAnnealing(_validation.Shown, keras.callbacks.Callback):
     """Sets the factor on the KL divergence of all layers by a schedule.
 
     With a small factor the means fit the data first; only with a factor of 1 is
-    the loss a bound. What the schedule gives last is what stays. The factor is
-    in the logs, as `"kl_scale"`.
+    the loss a bound. The last value of the schedule stays. The factor is in the
+    logs, as `"kl_scale"`.
 
     Args:
         schedule: Function of the time, in epochs from 0, that returns the
             factor: not negative. `linear_warmup` makes one.
         frequency: "epoch", or "batch": at the start of each, or of each
-            execution of several steps. Data that do not tell how many batches
-            they have are counted in the first epoch, all of which has one
-            factor.
+            execution of several steps. Data without a known number of batches
+            are counted in the first epoch, which has one factor throughout.
 
     Raises:
         ValueError: If an argument is invalid; in training, if the schedule

@@ -22,8 +22,8 @@ def training_batches(
 ) -> tf.data.Dataset:
     """Makes shuffled batches of arrays, without end.
 
-    Each epoch is a permutation of its own of all examples, of which what does
-    not fill a batch is left out. Examples are gathered a batch at a time.
+    Each epoch is a new permutation of all examples. Examples that do not fill a
+    batch are left out. Examples are gathered one batch at a time.
 
     Args:
         x: Inputs, `[N, ...]`.

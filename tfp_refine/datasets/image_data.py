@@ -9,7 +9,7 @@ import numpy as np
 class ImageData(NamedTuple):
     """An image classification data set, with raw pixels.
 
-    `ImageData.from_arrays` checks what it is made of.
+    `ImageData.from_arrays` checks its arguments.
 
     Attributes:
         name: Name of the data set.

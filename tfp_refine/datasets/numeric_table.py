@@ -1,4 +1,4 @@
-"""Reads tables of numbers and says where a bad one stands."""
+"""Reads tables of numbers and reports the place of a bad one."""
 
 import math
 import pathlib

@@ -12,7 +12,7 @@ from tfp_refine.datasets import pixels
 def rotate_images(images: np.ndarray, degrees: float) -> np.ndarray:
     """Rotates images about their center, counterclockwise.
 
-    Pixels are interpolated linearly; what comes from outside an image is 0
+    Pixels are interpolated linearly; pixels from outside an image are 0
     (black). Quarter turns of square images move pixels without a change.
 
     Args:

@@ -11,8 +11,8 @@ class Standardizer(NamedTuple):
     """An affine map of each column, `(x - loc) / scale`.
 
     Attributes:
-        loc: What is subtracted from each column, float64, `[P]`.
-        scale: What each column is divided by, positive, float64, `[P]`. The
+        loc: Value subtracted from each column, float64, `[P]`.
+        scale: Divisor of each column, positive, float64, `[P]`. The
             root mean squared error and standard deviations in original units
             are `scale` times the standardized ones.
     """

@@ -17,7 +17,7 @@ from tfp_refine.datasets import tfds_sets
 _NEWSGROUPS, _ARCHIVE = "20newsgroups", "20news-bydate.tar.gz"
 _URL = "https://ndownloader.figshare.com/files/5975967"
 _SHA256 = "8f1b2514ca22a5ade8fbb9cfa5727df95fa587f4c87b786e15c759fa66d95610"
-# Lines of, or before, what others have written.
+# Lines of quotations, or that announce one.
 _QUOTE = re.compile(
     r"(writes in|writes:|wrote:|says:|said:|^In article|^Quoted from|^\||^>)"
 )

@@ -184,7 +184,7 @@ def _unknown_name(tfds, name, data_dir):
 
 
 def _other_versions(builder):
-    """Names what is prepared of the set in another version or config."""
+    """Names other versions and configs of the set that are prepared."""
     for root in pathlib.Path(builder.data_path).parents:
         if root.name == builder.name:
             found = sorted(

@@ -57,9 +57,9 @@ def check(cluster):
 
 
 def fail_fast():
-    """Has this process notice at once that another one is gone.
+    """Makes this process notice at once that another one is gone.
 
-    To be called before it connects to any.
+    Call it before connecting to any process.
     """
     os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")
 

@@ -17,14 +17,14 @@ _HOST = "127.0.0.1"
 class LocalCluster(_validation.Shown, contextlib.AbstractContextManager):
     """Processes of a cluster on this machine: one parameter server, workers.
 
-    Each is a process of its own, as on machines of their own, and ends with
-    this one, however this one ends.
+    Each is a separate process, as on separate machines, and ends when this
+    process ends, for any reason.
 
-    TensorFlow's processes, that which connects too, listen on all network
-    interfaces, whatever their addresses say, and ask for no password: whoever
-    reaches their ports runs code as you. Run your program with `python -m
-    tfp_refine.distribute.local` instead, which gives all of them a network of
-    their own.
+    TensorFlow's processes, including the one that connects, listen on all
+    network interfaces, whatever their addresses say, and ask for no password:
+    whoever reaches their ports runs code as you. Run your program with `python
+    -m tfp_refine.distribute.local` instead, which gives all of them a private
+    network.
 
     Args:
         num_workers: Number of workers.

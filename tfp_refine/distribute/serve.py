@@ -1,4 +1,4 @@
-"""Runs one process of a cluster, which computes what its chief sends.
+"""Runs one process of a cluster, which computes the work that its chief sends.
 
 The environment variable `TF_CONFIG` says which:
 

@@ -51,7 +51,7 @@ class Watch:
         self._survivors = set(self._answering)
 
     def close(self):
-        """Ends it."""
+        """Stops watching."""
         # Their threads end with the last subscription; `Channel.close` would
         # have them fail.
         for channel, note in self._notes:
