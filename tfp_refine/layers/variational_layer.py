@@ -89,10 +89,17 @@ class VariationalLayer(
         shape: tuple[int, ...],
         initializer: argument_types.Initializer = None,
     ) -> posterior_layer.Weight:
-        """Creates the kernel or the bias, as this layer's arguments say.
+        """Creates the kernel or the bias from this layer's arguments.
 
-        The bias comes after the kernel, whose fan-in it shares. `initializer`
-        stands in for that of the arguments.
+        Create the kernel first: the bias shares its fan-in.
+
+        Args:
+            name: `"kernel"` or `"bias"`.
+            shape: Shape of the weight tensor.
+            initializer: Initializer in place of the layer's.
+
+        Returns:
+            weight: `VariationalWeight`, or a point estimate.
         """
         if name == "kernel":
             self._fan_in = self.fan_in(shape)
@@ -123,19 +130,47 @@ class VariationalLayer(
     # Forward pass.
 
     def apply_kernel(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
-        """Applies the layer's linear map with the given kernel."""
+        """Applies the layer's linear map with the given kernel.
+
+        Args:
+            inputs: Inputs of the layer, `[B, ...]`.
+            kernel: Tensor of the kernel's shape.
+
+        Returns:
+            outputs: Pre-activations without bias, `[B, ...]`.
+
+        Raises:
+            NotImplementedError: If a subclass does not implement it.
+        """
         raise NotImplementedError(
             f"{type(self).__name__} must implement `apply_kernel`"
         )
 
     def sample_outputs(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Draws the pre-activations; see `estimators`."""
+        """Draws the pre-activations.
+
+        Args:
+            inputs: Inputs of the layer, `[B, ...]`.
+
+        Returns:
+            outputs: Random pre-activations, `[B, ...]`.
+
+        Raises:
+            NotImplementedError: If a subclass has no estimator.
+        """
         raise NotImplementedError(
             f"{type(self).__name__} must implement `sample_outputs`"
         )
 
     def mean_outputs(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Computes the pre-activations at the posterior means."""
+        """Computes the pre-activations at the posterior means.
+
+        Args:
+            inputs: Inputs of the layer, `[B, ...]`.
+
+        Returns:
+            outputs: Pre-activations, `[B, ...]`.
+        """
         return self.apply_weights(
             lambda: inputs, lambda weight: weight.mean(self.compute_dtype)
         )
@@ -147,8 +182,14 @@ class VariationalLayer(
     ) -> Any:
         """Applies a kernel, and adds a bias: the `value` of each weight tensor.
 
-        A value that is `None` counts as zero; `None` is returned if both are.
         The kernel comes first, then the inputs: the order of random draws.
+
+        Args:
+            inputs: Function that returns the inputs, `[B, ...]`.
+            value: Function of a weight to its tensor, or to `None` for zero.
+
+        Returns:
+            outputs: Pre-activations, `[B, ...]`; `None` if all values are.
         """
         outputs = None
         for weight in self.weight_tensors:
@@ -163,7 +204,14 @@ class VariationalLayer(
         return outputs
 
     def broadcast_bias(self, bias: tf.Tensor) -> tf.Tensor:
-        """Reshapes the bias so that it can be added to the outputs."""
+        """Reshapes the bias so that it can be added to the outputs.
+
+        Args:
+            bias: Tensor of the bias' shape.
+
+        Returns:
+            bias: Tensor that is broadcastable to the outputs.
+        """
         return bias
 
     def call(self, inputs: tf.Tensor, sample: bool | None = None) -> tf.Tensor:

@@ -93,14 +93,23 @@ class VariationalWeight(_validation.Shown):
         regularizer: regularizers.KLRegularizer,
         prior_weights: tuple[keras.Variable, ...] = (),
     ) -> None:
-        """Sets the prior, for the fan-in of this weight, and its variables."""
+        """Sets the prior and its variables.
+
+        Args:
+            regularizer: KL regularizer, for the fan-in of this weight.
+            prior_weights: Variables that its `prior_weights` created.
+        """
         self.regularizer = regularizer
         self.prior_weights = tuple(prior_weights)
         if regularizer.needs_draw:
             self._forward_noise = _ForwardNoise()
 
     def check_prior(self) -> regularizers.KLRegularizer:
-        """Returns the KL regularizer; raises a `ValueError` without a prior."""
+        """Returns the KL regularizer.
+
+        Raises:
+            ValueError: If there is no prior.
+        """
         if self.regularizer is None:
             raise ValueError(
                 f"Variational weight '{self.loc.path}' has no prior; its layer "
@@ -151,15 +160,37 @@ class VariationalWeight(_validation.Shown):
         return keras.ops.minimum(scale, self.max_std)
 
     def mean(self, dtype: str) -> tf.Tensor:
-        """Returns the posterior mean, cast to `dtype`."""
+        """Returns the posterior mean.
+
+        Args:
+            dtype: Name of the dtype to cast to.
+
+        Returns:
+            mean: Tensor, `[...]`.
+        """
         return keras.ops.cast(keras.ops.convert_to_tensor(self.loc), dtype)
 
     def variance(self, dtype: str) -> tf.Tensor:
-        """Returns the variance of the independent part, cast to `dtype`."""
+        """Returns the variance of the independent part of each weight.
+
+        Args:
+            dtype: Name of the dtype to cast to.
+
+        Returns:
+            variance: Tensor, `[...]`.
+        """
         return keras.ops.cast(keras.ops.square(self._draw_scale), dtype)
 
     def sample(self, seed: Seed, dtype: str) -> tf.Tensor:
-        """Draws the weight tensor, cast to `dtype`."""
+        """Draws the weight tensor.
+
+        Args:
+            seed: `keras.random.SeedGenerator`.
+            dtype: Name of the dtype to cast to.
+
+        Returns:
+            draw: Tensor, `[...]`.
+        """
         noise = self._noise(seed)
         if self._forward_noise is not None:
             self._forward_noise.keep(noise)
@@ -170,7 +201,15 @@ class VariationalWeight(_validation.Shown):
         )
 
     def perturbation(self, seed: Seed, dtype: str) -> tf.Tensor:
-        """Draws the independent part of the deviation from the mean."""
+        """Draws the independent part of the deviation from the mean.
+
+        Args:
+            seed: As for `sample`.
+            dtype: As for `sample`.
+
+        Returns:
+            deviation: Tensor, `[...]`.
+        """
         draws = random_draws.standard_normal(
             self.loc.shape, self.loc.dtype, seed
         )
@@ -244,7 +283,13 @@ class VariationalWeight(_validation.Shown):
         """Computes the KL divergence from `prior`, in nats, a scalar.
 
         It equals `kl`, unless parameters of the prior are integrated out.
-        Raises a `ValueError` if the prior is not Gaussian.
+
+        Args:
+            seed: As for `kl`.
+            limited: As for `kl`.
+
+        Raises:
+            ValueError: If the prior is not Gaussian.
         """
         regularizer = self.check_prior()
         loc = keras.ops.convert_to_tensor(self.loc)
@@ -309,7 +354,11 @@ class VariationalWeight(_validation.Shown):
         self.loc.assign(loc)
 
     def check_free_scales(self) -> None:
-        """Raises a `ValueError` if not every scale can be assigned."""
+        """Checks that every scale can be assigned.
+
+        Raises:
+            ValueError: If the family does not contain every scale.
+        """
         if not self.has_free_scales:
             raise ValueError(
                 f"The scales of a posterior of the family '{self.family}' "

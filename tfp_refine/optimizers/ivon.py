@@ -181,20 +181,37 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
         weight_draws.make_drawn(variables)
 
     def has_posterior_of(self, variable: keras.Variable) -> bool:
-        """Returns whether it is one of the variables that this one trains."""
+        """Returns whether this optimizer trains a variable.
+
+        Args:
+            variable: Variable of a model.
+        """
         return id(variable) in self._indices
 
     def scale_of(self, variable: keras.Variable) -> np.ndarray:
-        """Computes the posterior standard deviations of a variable."""
+        """Computes the posterior standard deviations of a variable.
+
+        Args:
+            variable: One of the trained variables.
+
+        Returns:
+            scale: Array of the variable's shape.
+        """
         precision = self._precisions[self._indices[id(variable)]]
         return ivon.scale(
             tf.convert_to_tensor(precision), self.num_train_examples
         ).numpy()
 
     def check_loss(self, model: keras.Model) -> None:
-        """Raises a `ValueError` unless the loss is a mean log likelihood.
+        """Checks that the loss is a mean negative log likelihood.
 
-        Of a model that is compiled without a loss, nothing is known.
+        A model that is compiled without a loss passes.
+
+        Args:
+            model: Compiled `keras.Model`.
+
+        Raises:
+            ValueError: If the loss is a sum, or not a likelihood.
         """
         if model.loss is None or model.loss is self._checked:
             return
@@ -215,6 +232,12 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
 
         Replicas draw independently. The gradient with respect to the variable
         is that with respect to the draw.
+
+        Args:
+            variable: One of the trained variables.
+
+        Returns:
+            draw: Tensor of the variable's shape.
         """
         index = self._indices[id(variable)]
         self._drawn.add(index)

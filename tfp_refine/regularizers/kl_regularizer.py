@@ -51,11 +51,25 @@ class KLRegularizer(_validation.Shown, keras.regularizers.Regularizer):
     needs_draw = False
 
     def for_fan_in(self, fan_in: int) -> "KLRegularizer":
-        """Returns this regularizer for a unit of `fan_in` inputs."""
+        """Returns this regularizer for units of `fan_in` inputs.
+
+        Args:
+            fan_in: Number of inputs of a unit.
+
+        Returns:
+            regularizer: This object, or one whose scale is a number.
+        """
         return self
 
     def prior_weights(self, site: PriorSite) -> tuple[Any, ...]:
-        """Creates the variables of a weight tensor's prior, if any."""
+        """Creates the variables of a weight tensor's prior, if any.
+
+        Args:
+            site: `PriorSite`, the weight tensor and its layer.
+
+        Returns:
+            prior_weights: Tuple of variables.
+        """
         return ()
 
     def best_prior_weights(
@@ -70,11 +84,19 @@ class KLRegularizer(_validation.Shown, keras.regularizers.Regularizer):
     def prior(
         self, loc: tf.Tensor, scale: tf.Tensor, prior_weights: PriorWeights = ()
     ) -> gaussian.Gaussian:
-        """Computes the Gaussian prior, broadcastable to the shape of `loc`.
+        """Computes the Gaussian prior.
 
-        `prior_weights` are the variables that `prior_weights` created, or their
-        values; the initial values if empty. Raises a `ValueError` if the prior
-        is not Gaussian.
+        Args:
+            loc: Posterior means, `[...]`.
+            scale: Posterior standard deviations, `[...]`.
+            prior_weights: Variables that `prior_weights` created, or their
+                values; the initial values if empty.
+
+        Returns:
+            prior: `Gaussian(loc, scale)`, broadcastable to `[...]`.
+
+        Raises:
+            ValueError: If the prior is not Gaussian.
         """
         raise ValueError(f"The prior of {type(self).__name__} is not Gaussian.")
 
@@ -85,9 +107,19 @@ class KLRegularizer(_validation.Shown, keras.regularizers.Regularizer):
         prior_weights: PriorWeights = (),
         draw: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """Computes the KL divergence of each weight, nats, `[...]`.
+        """Computes the KL divergence of each weight.
 
-        `draw` is a draw of the posterior, which is needed if `needs_draw`.
+        Args:
+            loc: As for `prior`.
+            scale: As for `prior`.
+            prior_weights: As for `prior`.
+            draw: Draw of the posterior, `[...]`; required if `needs_draw`.
+
+        Returns:
+            kl: Nats, `[...]`.
+
+        Raises:
+            ValueError: If a draw is needed and missing.
         """
         return gaussian.kl_divergence(
             gaussian.Gaussian(loc, scale), self.prior(loc, scale, prior_weights)
@@ -100,9 +132,18 @@ class KLRegularizer(_validation.Shown, keras.regularizers.Regularizer):
         prior_weights: PriorWeights = (),
         draw: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """Computes the sum of `elementwise`, nats, a scalar.
+        """Computes the sum of `elementwise`.
 
-        A subclass with a faster way to the sum has it here.
+        Subclasses override it if there is a faster way.
+
+        Args:
+            loc: As for `elementwise`.
+            scale: As for `elementwise`.
+            prior_weights: As for `elementwise`.
+            draw: As for `elementwise`.
+
+        Returns:
+            kl: Nats, a scalar.
         """
         if type(self).elementwise is KLRegularizer.elementwise:
             q = gaussian.Gaussian(loc, scale)
@@ -114,7 +155,16 @@ class KLRegularizer(_validation.Shown, keras.regularizers.Regularizer):
     def penalty(
         self, loc: tf.Tensor, scale: tf.Tensor, prior_weights: PriorWeights = ()
     ) -> tf.Tensor | None:
-        """Computes the cost (nats) of the prior's own parameters, if any."""
+        """Computes the cost of the prior's own parameters.
+
+        Args:
+            loc: As for `prior`.
+            scale: As for `prior`.
+            prior_weights: As for `prior`.
+
+        Returns:
+            penalty: Nats, a scalar, or `None` without such a cost.
+        """
 
     def __call__(
         self,
