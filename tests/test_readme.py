@@ -46,6 +46,38 @@ def test_the_readme_is_short():
     assert len(lines) <= 15
 
 
+def test_numbers_of_the_readme_are_those_of_the_results():
+    results = (markdown_code.ROOT / "docs" / "results.md").read_text("utf-8")
+    shown = [row for row in rows(_TEXT) if any("±" in c for c in row)]
+    assert len(shown) >= 8
+    for name, *cells in shown:
+        (measured,) = (
+            row[1:] for row in rows(results) if row[0] == name and len(row) == 7
+        )
+        for cell in filter(None, cells):
+            assert any(is_rounded(cell, exact) for exact in measured), name
+
+
+def rows(text):
+    """Returns the cells of the rows of tables, without bold."""
+    return [
+        [cell.strip(" *") for cell in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("| ")
+    ]
+
+
+def is_rounded(short, exact):
+    """Returns whether `1.3 ± 0.1` or `1.3` is `1.26 ± 0.14`, rounded."""
+    return all(
+        f"{float(two):.{len(one.partition('.')[2])}f}" == one
+        for one, two in zip(
+            short.split(" ± "), exact.split(" ± "), strict=False
+        )
+        if two
+    ) and bool(exact)
+
+
 def test_files_that_the_readme_links_exist():
     targets = re.findall(r"\]\(([^)#]+)", _TEXT)
     files = [target for target in targets if "://" not in target]
