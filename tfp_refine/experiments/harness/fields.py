@@ -64,7 +64,7 @@ class Output(config.Config):
 
     Output:
         output_dir (common): Folder for results.json, results.csv, figures and
-            all that a restart needs. Defaults to results/EXPERIMENT or
+            the state for a restart. Defaults to results/EXPERIMENT or
             results/EXPERIMENT/DATASET.
         progress: Show progress bars; without them, a line at each tenth.
 
@@ -104,15 +104,15 @@ class Data(config.Config):
         validation_fraction: Part of the training set that is kept for
             validation. Defaults to 0.1 where a system or option needs one, else
             to 0.
-        measure_on: Examples that metrics are of. validation: a part of the
-            training set, --validation_fraction or 0.1, in place of test data:
-            to choose settings.
+        measure_on: Examples that are used for metrics. validation: a part of
+            the training set, --validation_fraction or 0.1, in place of test
+            data: to choose settings.
         scaling: Inputs as the model sees them: standardized, pixels from 0 to 1
             (unit), or as they are (none).
         classes: Classes of images to train on; the others become the unseen set
             'other_classes'. Defaults to all.
-        vocabulary: Words of texts to know.
-        sequence_length: Words of a text to read.
+        vocabulary: Number of words in the vocabulary of texts.
+        sequence_length: Number of words that are read of a text.
     """
 
     dataset: str = "yacht"
@@ -140,9 +140,10 @@ class Network(config.Config):
             for images to lenet5, or mlp if they have fewer than 16 rows.
         hidden (common): Units of the hidden layers of mlp; of gru, its units.
         embedding: Size of the word vectors of gru.
-        activation: Of the hidden layers of mlp and lenet5.
-        likelihood: Of regression: Gaussian noise of one learned scale, or of a
-            scale that is the network's second output (heteroscedastic).
+        activation: Activation of the hidden layers of mlp and lenet5.
+        likelihood: Likelihood of a regression: Gaussian noise of one learned
+            scale, or of a scale that is the network's second output
+            (heteroscedastic).
         noise_scale: Initial standard deviation of homoscedastic noise, of
             standardized targets.
         learn_noise: Learn the scale of homoscedastic noise.
@@ -180,7 +181,7 @@ class Training(config.Config):
             ensemble, is trained.
         epochs: The same in epochs.
         batch_size: Examples in a step.
-        learning_rate (common): Adam's.
+        learning_rate (common): Learning rate of Adam.
         learning_rate_schedule: cosine and linear fall to 0 at the end of the
             training; step: times 0.1, 0.01, 1e-3 and 5e-4 after 81, 121, 161
             and 181 epochs.
@@ -217,8 +218,8 @@ class Variational(config.Config):
     """Variational posteriors, their priors, and dropout.
 
     Method:
-        conv_estimator: How variational convolutions draw their outputs.
-        dense_estimator: How variational dense layers draw their outputs.
+        conv_estimator: Estimator of variational convolutions.
+        dense_estimator: Estimator of variational dense layers.
         prior_scale: Standard deviation of the prior of each weight (initial if
             it is learned; given the prior's mean if that is inferred): a
             number, fan_in (variance 1 / fan_in) or he (2 / fan_in).
@@ -239,7 +240,7 @@ class Variational(config.Config):
             zero that is left.
         cm_prior_scale: Of cm: standard deviation of the prior given its mean,
             written as --prior_scale.
-        learn_alpha_reg: Of cm: how alpha_reg is learned, one for the model.
+        learn_alpha_reg: Of cm: method of learning alpha_reg, one for the model.
         precision_shape: Of cv and cmv: shape of the Gamma prior of precisions.
         precision_rate: Of cv and cmv: its rate.
         mnf_flow_length: Of mnf: steps of the flow of the multipliers.
