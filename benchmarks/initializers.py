@@ -1,4 +1,4 @@
-"""What I-BLM costs: beside an epoch, and against batch, width and image size.
+"""Cost of I-BLM: beside an epoch, and against batch, width and image size.
 
 Times of the initialization and of training steps, in turn in one process; an
 epoch is that of 60000 examples. Then the regression of the units of one dense

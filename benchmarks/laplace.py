@@ -1,4 +1,4 @@
-"""What Laplace's approximation and its refinement cost.
+"""Cost of Laplace's approximation and of its refinement.
 
 An epoch of refinement of LeNet-5's last layer (28x28x1), over one of training
 the network: synthetic data, batch 128. Then peak memory and times of a last

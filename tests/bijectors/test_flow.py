@@ -1,4 +1,4 @@
-"""What all bijectors of the package have in common."""
+"""Common behaviour of all bijectors of the package."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a chief is told; nothing here connects, as a process does it once."""
+"""Messages to a chief; nothing here connects, as a process does it once."""
 
 import contextlib
 import json

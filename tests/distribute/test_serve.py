@@ -27,7 +27,7 @@ def task(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def served(monkeypatch):
-    """What is served: nothing really."""
+    """Stub of a server."""
     monkeypatch.setenv("GRPC_FAIL_FAST", "use_caller")
     found = []
 

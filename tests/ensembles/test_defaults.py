@@ -1,4 +1,4 @@
-"""What ensembles do unless they are told otherwise."""
+"""Defaults of ensembles."""
 
 import inspect
 

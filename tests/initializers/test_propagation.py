@@ -154,7 +154,7 @@ def first_inputs(model, x, **arguments):
 
 @pytest.fixture
 def propagated(monkeypatch):
-    """What `layer_inputs` is called with, and what it returns."""
+    """Arguments and result of a call of `layer_inputs`."""
     calls = []
     compute = traversal.layer_inputs
 

@@ -1,4 +1,4 @@
-"""Where the multipliers of MNF layers start, and what they cost there."""
+"""Initial values of the multipliers of MNF layers, and their KL."""
 
 import numpy as np
 import pytest

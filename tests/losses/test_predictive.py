@@ -1,4 +1,4 @@
-"""What holds for all losses that are negative log likelihoods."""
+"""Identities of all losses that are negative log likelihoods."""
 
 import keras
 import numpy as np

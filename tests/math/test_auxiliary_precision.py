@@ -1,4 +1,4 @@
-"""What single precision keeps of the formulas, for small variances."""
+"""Formulas in single precision, for small variances."""
 
 import numpy as np
 import pytest

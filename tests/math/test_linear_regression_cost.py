@@ -1,4 +1,4 @@
-"""What linear regression takes and what single precision keeps of it."""
+"""Cost of linear regression, and its precision in float32."""
 
 import numpy as np
 import pytest

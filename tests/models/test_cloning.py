@@ -1,4 +1,4 @@
-"""What is between and around the layers that are converted."""
+"""Operations between and around the layers that are converted."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""What a residual network computes, and what its gradient does not use."""
+"""Function of a residual network, and operations its gradient avoids."""
 
 import subprocess
 import sys

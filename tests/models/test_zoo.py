@@ -1,4 +1,4 @@
-"""What all networks of papers have in common, on tiny ones."""
+"""Common behaviour of all networks of papers, on tiny ones."""
 
 import functools
 import inspect

@@ -1,4 +1,4 @@
-"""What every posterior does, whatever method it comes from."""
+"""The contract of every posterior, whatever method it comes from."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""How many cases a property is tried on.
+"""Number of cases that a property is tried on.
 
 The environment variable `TFP_REFINE_CASES` names one of three profiles:
 

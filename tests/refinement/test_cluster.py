@@ -76,7 +76,7 @@ class Chief:
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory):
-    """What comes without a cluster."""
+    """The result without a cluster."""
     return Chief(tmp_path_factory.mktemp("here")).result()
 
 

@@ -147,7 +147,7 @@ def test_chains_that_disagree_are_seen(samples):
 
 
 def test_chains_of_other_spreads_are_seen(samples):
-    """Which the means of chains say nothing of."""
+    """Chains with equal means and different variances."""
     samples[:, 0, 2] *= 5.0
     r_hat = sampling.r_hat(samples)
     assert r_hat[2] > 1.05

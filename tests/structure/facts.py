@@ -323,7 +323,7 @@ def _writes(call):
 
 
 def _flattens(function, helpers):
-    """Whether a function makes one vector of several weights."""
+    """Returns whether a function makes one vector of several weights."""
     called = _called(function)
     if called & helpers:
         return True
@@ -341,7 +341,7 @@ def _is_flat(call):
 
 
 def _cuts(function, helpers):
-    """Whether a function makes tensors of a vector."""
+    """Returns whether a function makes tensors of a vector."""
     if _called(function) & {"split", *helpers}:
         return True
     return any(

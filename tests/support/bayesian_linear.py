@@ -1,4 +1,4 @@
-"""What a Bayesian linear model of a layer is, in NumPy."""
+"""A Bayesian linear model of a layer, in NumPy."""
 
 import keras
 import numpy as np

@@ -38,7 +38,7 @@ class PerWorker:
 
 
 class Job:
-    """What a worker is to compute, and then what it has computed."""
+    """Work of a worker, and then its result."""
 
     def __init__(self, coordinator, function, args):
         self._coordinator = coordinator

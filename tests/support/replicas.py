@@ -1,4 +1,4 @@
-"""What layers do on two replicas, as JSON; a process of its own.
+"""Runs layers on two replicas and prints JSON; a process of its own.
 
 Run as a script: TensorFlow splits the CPU only before it is first used.
 """

@@ -1,4 +1,4 @@
-"""How outputs of a model stand for class probabilities."""
+"""Links of a model's outputs to class probabilities."""
 
 from typing import NamedTuple
 
@@ -85,14 +85,14 @@ class Links(NamedTuple):
 
 
 def describe(link):
-    """Returns a link, `Links` or `None` as what JSON can hold."""
+    """Returns a link, `Links` or `None` as values for JSON."""
     if isinstance(link, Links):
         return {"names": link.names, "links": [*map(describe, link.links)]}
     return link and link._asdict()
 
 
 def restore(described):
-    """Returns what `describe` described."""
+    """Restores a link from the result of `describe`."""
     if described and "links" in described:
         links = tuple(map(restore, described["links"]))
         return Links(tuple(described["names"]), links)

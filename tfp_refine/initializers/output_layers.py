@@ -1,4 +1,4 @@
-"""Which layers make the outputs of a model."""
+"""Finds the layers that make the outputs of a model."""
 
 from typing import NamedTuple
 

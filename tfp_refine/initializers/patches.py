@@ -1,4 +1,4 @@
-"""What the units of a layer see: inputs or patches of them, as rows."""
+"""Inputs of the units of a layer, or patches of them, as rows."""
 
 import tensorflow as tf
 

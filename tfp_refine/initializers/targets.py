@@ -1,4 +1,4 @@
-"""What layers are regressed on, with Gaussian noise."""
+"""Targets of the regressions of layers, with Gaussian noise."""
 
 from typing import NamedTuple
 

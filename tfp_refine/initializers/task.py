@@ -1,4 +1,4 @@
-"""What a model is for, as its loss and its data tell."""
+"""Infers the task of a model from its loss and its data."""
 
 import keras
 import numpy as np

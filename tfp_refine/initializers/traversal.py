@@ -38,7 +38,7 @@ def chunk_size(model):
 
 
 class Call(NamedTuple):
-    """How a model calls a layer: `count` times, from the first call on.
+    """Calls of a layer in a model: `count` times, from the first call on.
 
     `num_positions` counts the positions of an example with outputs, in all
     calls.

@@ -105,7 +105,7 @@ _SILENT = (*cloning.NORMALIZATIONS, layers.HomoscedasticNoise)
 
 
 class _Conversion:
-    """What happens to each layer of a model."""
+    """Conversion of each layer of a model."""
 
     def __init__(self, weighted, rate, num_train_examples, prior, seed):
         self.weighted, self._rate, self._prior = weighted, rate, prior
