@@ -161,15 +161,15 @@ def tutorials():
     }
 
 
-def break_names(html):
-    """Lets browsers break code in tables between the words of a name only."""
+def break_cells(html):
+    """Has cells of tables break between words of a name, never around `±`."""
     between = r"(?<=[._(,=])|(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[A-Z][a-z])"
 
     def in_cell(cell):
         return re.sub(
             r"(?<=<code>)[^<]+",
             lambda code: re.sub(between, "<wbr>", code.group()),
-            cell.group(),
+            cell.group().replace(" ± ", "&nbsp;±&nbsp;"),
         )
 
     return re.sub(r"<td.*?</td>", in_cell, html, flags=re.DOTALL)
@@ -209,4 +209,4 @@ def on_files(files, config):
 
 def on_page_content(html, page, config, files):
     """Changes the HTML of a page."""
-    return break_names(html)
+    return break_cells(html)

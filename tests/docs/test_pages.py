@@ -116,6 +116,17 @@ def test_names_on_a_page_exist(page):
             target = getattr(target, part)
 
 
+def test_the_script_of_the_figures_is_up_to_date():
+    docs = markdown_code.ROOT / "docs"
+    source = (docs / "figures.py").read_text("utf-8")
+    assert code_names.check_calls(source) > 5
+    names = re.search(r"^FIGURES = \{(.+)\}$", source, re.MULTILINE)[1]
+    drawn = {f"{name}.png" for name in re.findall('"(\\w+)"', names)}
+    assert drawn == {path.name for path in (docs / "images").iterdir()}
+    shown = "".join(page.read_text("utf-8") for page in PAGES)
+    assert drawn == set(re.findall(r"\(images/(\w+\.png)\)", shown))
+
+
 def test_a_quotation_needs_all_its_parts_in_order():
     message = "ValueError: one\n  two three"
     assert markdown_code.has_parts(message, "ValueError: one two")

@@ -1,4 +1,4 @@
-"""Several machines: their addresses, their processes, the way to them."""
+"""Clusters of machines: addresses, processes and connections."""
 
 from tfp_refine.distribute.connection import connect
 from tfp_refine.distribute.local_cluster import LocalCluster

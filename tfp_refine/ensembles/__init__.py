@@ -1,4 +1,4 @@
-"""Posteriors by training: ensembles, averages of weights, temperatures."""
+"""Posteriors from training: ensembles, SWAG, temperature scaling."""
 
 from tfp_refine.ensembles.deep_ensemble import deep_ensemble
 from tfp_refine.ensembles.swag import swag

@@ -1,4 +1,4 @@
-"""Figures of records; needs matplotlib, the extra `plot`."""
+"""Plots of results; needs matplotlib, the extra `plot`."""
 
 import importlib.util as _importlib_util
 
