@@ -249,8 +249,8 @@ class Objective:
 
     Attributes:
         view: `WeightView` of the model.
-        loss: What `resolve_sum` returned.
-        link: What `links.find` returned.
+        loss: Result of `resolve_sum`.
+        link: Result of `links.find`.
         data: `(x, y)`, tensors `[N, ...]` (or nested), or `(x, y, weight)`,
             weights `[N]`, or `[N, ...]` of positions. Of several outputs, `y`
             is a tuple of the targets of those with a loss, and so are weights
@@ -315,7 +315,7 @@ class Objective:
         return tf.cast(nll, penalty.dtype), fixed, penalty
 
     def nll_of(self, batch, outputs):
-        """Computes what `nll` does, of the model's outputs for the batch."""
+        """Computes `nll` from the model's outputs for the batch."""
         return summed_nll(self._parts(batch, outputs))
 
     def _parts(self, batch, outputs):
@@ -325,7 +325,7 @@ class Objective:
     def _fit(self, given, loss):
         """Returns all data, or a block of a stream, as `data` has them.
 
-        The first ones decide what a loss of several outputs is.
+        The first ones decide the kind of a loss of several outputs.
         """
         x, *others = given
         given = (model_inputs.fit(self.view.model, x), *others)

@@ -60,7 +60,7 @@ def train(
 
     They start at `(params [M, P], fixed)`, arrays, fixed weights being a list
     of `[M, ...]`. Member `i` has the random stream `key(seed, i)`. `settings`
-    is a dict that JSON can hold, of what else decides the result; `name`, such
+    is a dict for JSON, of the other values that decide the result; `name`, such
     as "deep_ensemble", is that of the checkpoint. A snapshot is taken after
     each of the steps `collect`. `batches` are of all data. Other arguments are
     those of `train.make_program`. Returns a `Trajectory` of arrays.
@@ -160,7 +160,7 @@ def _to_arrays(state, steps, losses, snapshots):
 
 
 def _from_arrays(arrays, like):
-    """Restores what `_to_arrays` returned, for a state like that."""
+    """Restores a state like this from the result of `_to_arrays`."""
     stacked = files.unpack(arrays, "snapshots")
     return tf.nest.pack_sequence_as(like, files.unpack(arrays, "state")), {
         "steps": arrays["steps"].tolist(),
@@ -191,7 +191,7 @@ def _open_checkpoint(directory, name, objective, start, settings):
                 layer_calls.description(layer)
                 for layer in view.model._flatten_layers(include_self=False)
             ],
-            # Losses, seen through what they compute.
+            # Losses, seen through their values.
             "loss": resumable.rounded(nll),
             "penalty": resumable.rounded(penalty),
         },

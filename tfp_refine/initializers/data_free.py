@@ -74,8 +74,8 @@ class Uninformative(initializer.PosteriorInitializer):
 class XavierNormal(initializer.PosteriorInitializer):
     """Starts posteriors at mean 0, variance `2 / (fan_in + fan_out)`.
 
-    So that draws of the weights, biases too, are what Glorot and Bengio draw as
-    initial weights.
+    Draws of the weights, biases too, then have the distribution of the initial
+    weights of Glorot and Bengio.
 
     Args:
         seed: Not used.

@@ -33,28 +33,28 @@ class IBLM(initializer.PosteriorInitializer):
     those of all training examples, not of a mini-batch. The likelihood of an
     example counts as often as its weight says; one of weight 0 is left out.
 
-    The layers that make the outputs are found by what they have an effect on;
-    if several are added up, each is fitted to an equal part of the targets. A
-    layer that is called several times sees the inputs of all calls.
+    The layers that make the outputs are found by their effects; if several are
+    added up, each is fitted to an equal part of the targets. A layer that is
+    called several times sees the inputs of all calls.
 
-    What the layers compute after the linear map does not count in the
-    regression, but in the inputs of the next layer. Families of posteriors that
-    have not any mean and scale take the closest; those with multiplicative
-    flows, their Gaussian part.
+    Operations of layers after the linear map do not count in the regression,
+    but in the inputs of the next layer. Posterior families that cannot have
+    every mean and scale take the closest; those with multiplicative flows,
+    their Gaussian part.
 
     Memory, beside inputs and model: the patches of a pool (`pool_size *
     patches_per_image * fan_in` numbers, times the number of groups of a grouped
     or depthwise convolution), or those of the examples of the last layer; no
     more than `2**24` numbers, 64 MiB, for the rows of a block of units, or
     those of one unit; and for the regressions two or three times 128 MiB, or
-    what one unit needs: a square matrix of float64 as large as the smaller of
-    the fan-in and the number of rows. Examples are propagated so many at a time
-    that the outputs of no layer of a functional model have more than `2**25`
-    numbers; of other models, 256.
+    the memory of one unit: a square matrix of float64 as large as the smaller
+    of the fan-in and the number of rows. Examples are propagated so many at a
+    time that the outputs of no layer of a functional model have more than
+    `2**25` numbers; of other models, 256.
 
     Args:
-        task: `"classification"` or `"regression"`. Defaults to `None`: what the
-            loss that the model is compiled with tells, or else the targets.
+        task: `"classification"` or `"regression"`. Defaults to `None`: inferred
+            from the loss that the model is compiled with, or from the targets.
             Integers are classes where the model has several outputs, 0 and 1
             where it has one; so are one-hot rows.
         batch_size: Examples in the mini-batch of a hidden unit, 2 at least.
@@ -102,8 +102,8 @@ class IBLM(initializer.PosteriorInitializer):
 
     needs = ("x", "y")
     weighs_examples = True
-    # What Rossi et al. do without. Targets of hidden units, and the logits
-    # taken together, have mean zero.
+    # Unlike Rossi et al. Targets of hidden units, and the logits taken
+    # together, have mean zero.
     center = True
     # Some hidden units regress minus their target: or else ReLUs are all on
     # where others are.

@@ -8,7 +8,7 @@ from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine.initializers import initializer
 
-# Examples that show what depends on a layer.
+# Number of examples that show the effects of a layer.
 _PROBE = 8
 
 
@@ -60,7 +60,7 @@ def _columns(model, layer, later, x, num_outputs):
 
 
 def _effect(model, layer, others, x):
-    """Finds out what changes when the weights of a layer do.
+    """Finds the outputs that change when the weights of a layer do.
 
     Returns the indices of such outputs, and whether inputs of `others` change.
     """

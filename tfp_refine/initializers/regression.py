@@ -86,7 +86,7 @@ def fit(
         )
         variance = linear_regression.factorized_variance(posterior, divergence)
         if weights is not None:
-            # What data add to the precision is that of more of them.
+            # The rows stand for more data, in the precision that they add.
             factor = weights.sum() / weights[batch.examples].sum(axis=-1)
             prior = tf.constant(
                 1.0 / prior_variance[:, np.newaxis], variance.dtype

@@ -75,7 +75,7 @@ def _num_outputs(outputs):
 
 
 def _name(loss):
-    """Returns what a loss, an object or a function, is called in the code."""
+    """Returns the name in the code of a loss, an object or a function."""
     names = [getattr(loss, "__name__", ""), type(loss).__name__]
     return "".join(names).lower().replace("_", "")
 

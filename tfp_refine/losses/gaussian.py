@@ -89,7 +89,7 @@ class HeteroscedasticGaussianNLL(GaussianLoss):
     their own and models that end in `layers.HomoscedasticNoise`.
 
     Args:
-        noise: What a raw value stands for. `"softplus_scale"`: the standard
+        noise: Meaning of a raw value. `"softplus_scale"`: the standard
             deviation is `softplus(raw)`; `"softplus_variance"`: the variance is
             `softplus(raw) + 1e-6` (Lakshminarayanan et al.);
             `"log_variance"`: the variance is `exp(raw)` (Tomczak et al.).
@@ -127,7 +127,7 @@ class HeteroscedasticGaussianNLL(GaussianLoss):
         return loc, _SCALES[self.noise](raw)
 
     def raw_noise(self, scale: float) -> float:
-        """Computes the raw value of a noise, the inverse of what is read.
+        """Computes the raw value of a noise, the inverse of its reading.
 
         Args:
             scale: Standard deviation, a positive number.

@@ -30,7 +30,7 @@ class LikelihoodLoss(_validation.Shown, keras.losses.Loss):
     that take data check all of it first.
     """
 
-    # What targets must be, in messages; empty if any number will do.
+    # Requirement on targets, for messages; empty if any number will do.
     _support: ClassVar[str] = ""
     # Whether the outputs must not be probabilities.
     from_logits: ClassVar[bool] = False

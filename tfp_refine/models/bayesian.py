@@ -25,9 +25,9 @@ _ESTIMATORS = {
 
 
 def _classes() -> dict[Any, dict[str, Any]]:
-    """Finds what each estimator makes of a deterministic layer, by its class.
+    """Lists the layer of each estimator for each deterministic layer's class.
 
-    The first is made if it does not have what was asked for.
+    The first one is made if the requested one is missing.
     """
     classes: dict[Any, dict[str, Any]] = {}
     for name in layers_lib.__all__:
@@ -41,7 +41,7 @@ def _classes() -> dict[Any, dict[str, Any]]:
 
 
 _CLASSES = _classes()
-# A layer of steps of a cell computes what these do.
+# Layers that compute the steps of a cell.
 _OF_CELLS = {
     keras.layers.GRUCell: keras.layers.GRU,
     keras.layers.LSTMCell: keras.layers.LSTM,
@@ -51,7 +51,7 @@ _DETERMINISTIC: dict[Any, Any] = {
     for deterministic, by_estimator in _CLASSES.items()
     for bayesian in by_estimator.values()
 }
-# What only layers with posteriors have.
+# Arguments that only layers with posteriors have.
 _OF_POSTERIORS = ("kl_scale", "num_train_examples", "sample")
 
 
@@ -76,7 +76,7 @@ def to_bayesian(
     again by their `get_config` and `from_config`. Other layers are copied as
     they are. A `keras.layers.RNN` of an `LSTMCell` or a `GRUCell` becomes the
     layer of that cell. In the scope `layers.mean_weights`, and with
-    `sample=False` of `predict`, the copy returns what the model returns.
+    `sample=False` of `predict`, the copy returns the outputs of the model.
 
     The copy of a custom layer or model is of a subclass of its class, which
     saves and loads like all others: as ever, Keras must find the custom class
@@ -96,9 +96,9 @@ def to_bayesian(
             as that of a model trained with `optimizers.IVON`: the copy has its
             means and scales, mean-field families, and, unless `regularizer` is
             given, its prior; `initializer` is not used.
-        initializer: What sets the posteriors then: a function of the model and
-            its data, such as an initializer of `tfp_refine.initializers`, or
-            its name. "moped" keeps the means, and makes scales a tenth of their
+        initializer: Sets the posteriors then: a function of the model and its
+            data, such as an initializer of `tfp_refine.initializers`, or its
+            name. "moped" keeps the means, and makes scales a tenth of their
             size; others replace the trained weights. `None`: scales are those
             that `posterior` starts from.
         layers: Layers that get posteriors, frozen ones too: a class, a name
@@ -126,7 +126,7 @@ def to_bayesian(
             Normalization is kept silently. Also if a functional subclass comes
             back as a plain functional model; if a layer cannot be copied,
             because it does not say how it was made (`get_config`) or else: then
-            both models have the layer itself, and what is inside is named; and
+            both models have the layer itself, and its parts are named; and
             if a convolution with the channels first is one for which Keras adds
             the bias along another axis, so that the two models differ.
 
@@ -452,7 +452,7 @@ def _has_candidates(layer):
 
 
 def _kinds(layer):
-    """Returns what each estimator makes of a layer, or `None`."""
+    """Returns the layer of each estimator for a layer, or `None`."""
     if _has_more_weights(layer):
         return None
     return _CLASSES.get(_kind(layer))
@@ -507,7 +507,7 @@ def _freeze_parts(names, layer, copy):
 
 
 def _make(kind, config):
-    """Makes a layer; Keras hides what is wrong in an error of its own."""
+    """Makes a layer, and uncovers the error that Keras hides in its own."""
     try:
         return kind.from_config(config)
     except TypeError as error:

@@ -41,7 +41,7 @@ def clone(model, replace, call_function=None):
 
     Returns:
         copy: `keras.Model`, of a subclass of the model's class if its
-            configuration alone does not say what was replaced.
+            configuration alone does not describe the replacements.
         replaced: Dict from layers to their replacements. These are built, and
             their weights are not set.
 
@@ -206,7 +206,7 @@ class _Copier:
         )
 
     def _leave_out(self, layer, error):
-        """Gives up replacing what is inside a layer, and tells so."""
+        """Gives up replacing the layers inside a layer, and reports it."""
         paths = self._replaced_inside(layer)
         if not paths:
             return False
@@ -304,7 +304,7 @@ class _Copier:
         return self.copies[part]
 
     def _build_parts(self, layer, new):
-        """Builds what is inside and not built with the layer."""
+        """Builds the layers inside that are not built with the layer."""
         self._current = layer
         present = sublayers.find(new)
         for address, part in sublayers.find(layer).items():
@@ -319,7 +319,7 @@ class _Copier:
                 _build_alone(part, copied)
 
     def _take_over(self, layer, new):
-        """Gives a copy the weights, and freezes what is frozen."""
+        """Gives a copy the weights, and freezes the same ones."""
         self._current = layer
         self._freeze(layer, new)
         _take_over_own(layer, new)
@@ -462,7 +462,7 @@ def _are_alike(new, present):
 
 
 def _arguments(layer):
-    """Returns what decides the layers inside: neither name nor seed."""
+    """Returns the configuration of the layers inside, without name and seed."""
     config = layer.get_config()
     return {key: config[key] for key in config if key not in ("name", "seed")}
 
@@ -545,7 +545,7 @@ def _copy_alone(layer):
 
 
 def _build_alone(layer, copy):
-    """Builds what is inside and not built with the layer."""
+    """Builds the layers inside that are not built with the layer."""
     for one, other in _pairs(layer, copy):
         _build(one, other)
 
@@ -577,7 +577,7 @@ def _take_over_own(layer, copy):
 
 
 def take_over(layer, copy):
-    """Gives a copy the weights of a layer, and freezes what is frozen."""
+    """Gives a copy the weights of a layer, and freezes the same ones."""
     copy.set_weights(layer.get_weights())
     for one, other in _pairs(layer, copy):
         if one.trainable != other.trainable:

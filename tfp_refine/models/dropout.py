@@ -118,7 +118,7 @@ class _Conversion:
         """Remakes a layer, with the decay that its prior stands for."""
         if layer not in self.weighted:
             return None
-        # Keras divides what it keeps by `1 - rate`: the weights of the
+        # Keras divides the kept inputs by `1 - rate`: the weights of the
         # paper are its kernels divided by that.
         keep = 1.0 if layer in self._undropped else 1.0 - self._rate
         decay = 0.5 / self._num_train_examples / self._scale(layer) ** 2
@@ -209,7 +209,7 @@ def _without_others_before(weighted):
 
 
 def _prefix(layer):
-    """Returns what the names of a kernel's arguments begin with."""
+    """Returns the prefix of the names of a kernel's arguments."""
     is_depthwise = isinstance(layer, _DEPTHWISE)
     return "depthwise" if is_depthwise else "kernel"
 
