@@ -172,7 +172,7 @@ def break_cells(html):
             cell.group().replace(" ± ", "&nbsp;±&nbsp;"),
         )
 
-    return re.sub(r"<td.*?</td>", in_cell, html, flags=re.DOTALL)
+    return re.sub(r"<t[dh].*?</t[dh]>", in_cell, html, flags=re.DOTALL)
 
 
 def _markdown(cell):
