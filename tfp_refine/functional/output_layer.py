@@ -36,7 +36,7 @@ class Seen(NamedTuple):
     Attributes:
         features: The layer's inputs, `[B, F]`, or `[B, ..., F]` of positions.
         outputs: Before the layer's activation, `[B, C]` or `[B, ..., C]`.
-        returned: What the model returns.
+        returned: Result of the model.
         mask: Boolean, `[B, ...]`: positions that count; `None` for all.
     """
 
@@ -50,15 +50,15 @@ class OutputLayerView(weight_view.WeightView):
     """View of a trained network whose last weighted layer is linear.
 
     It is a dense layer, or a convolution by kernels of one position, perhaps
-    inside another layer or model. What it computes before its activation is
-    called outputs here: the logits of a classifier, or of each position, such
+    inside another layer or model. Its values before its activation are called
+    outputs here: the logits of a classifier, or of each position, such
     as tokens or pixels. The model is not changed.
 
     Attributes:
         layer: The last layer, given as such or by name, or found; `None` where
             the model must be called on data first to find it.
-        activation: Name of the activation between outputs and what the model
-            returns, once `find_activation` has found it.
+        activation: Name of the activation between outputs and the result of
+            the model, once `find_activation` has found it.
         positions: Shape of an example's positions, `()` if it has outputs
             `[C]`; `None` where it is not known yet.
         has_mask: Whether positions may be masked, once `positions` are known.
@@ -172,8 +172,8 @@ class OutputLayerView(weight_view.WeightView):
                 self.activation = name
                 return name
         raise ValueError(
-            f"What the model '{self.model.name}' returns must be the outputs "
-            f"of its last layer '{self.layer.name}', or their averages over "
+            f"The model '{self.model.name}' must return the outputs of its "
+            f"last layer '{self.layer.name}', or their averages over "
             f"positions, with the activation {' or '.join(activations)}. It "
             "returns something else."
         )
@@ -181,7 +181,7 @@ class OutputLayerView(weight_view.WeightView):
     def observe(self, x, weights):
         """Calls the model with `weights`, of all its variables in their order.
 
-        Returns what was `Seen` of the last layer.
+        Returns the last layer as `Seen`.
         """
         seen = []
 

@@ -66,11 +66,11 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
             "is_fitted": self.hessian is not None,
         }
 
-    # What a subclass says.
+    # Defined by subclasses.
 
     @abc.abstractmethod
     def _terms(self, inputs, outputs, likelihood, weights, loc, fixed):
-        """Computes what the Hessian sums over examples, a tuple.
+        """Computes the terms that the Hessian sums over examples, a tuple.
 
         Outputs are at the mean, float64, `[B, C]`; the likelihood has a noise
         of 1; weights of examples are float64, `[B]`, or `None`.
@@ -84,7 +84,7 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
     def output_root(self, inputs):
         """Computes roots `R` of the linearized outputs' covariances `R R^T`.
 
-        Inputs are what the view takes. Returns float64, `[B, C, R]`.
+        Inputs are those of the view. Returns float64, `[B, C, R]`.
         """
 
     @abc.abstractmethod
@@ -448,7 +448,7 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
             yield self.view.outputs(loc, block, self.fixed), block
 
     def _inputs(self, x, batch_size):
-        """Yields what the view takes, block by block of inputs.
+        """Yields inputs of the view, block by block.
 
         Positions are rows as examples are; their shape comes with them.
         """
@@ -463,7 +463,7 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
                 inputs = inputs.reshape(-1, inputs.shape[-1])
             yield inputs, shape
 
-    # What is made of it.
+    # Results.
 
     def refine(
         self,
