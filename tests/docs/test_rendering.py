@@ -39,7 +39,8 @@ def test_notebooks_become_markdown_with_their_code():
 
 
 def test_names_in_tables_break_between_words():
-    html = "<p><code>aB</code></p><td>aB <code>tfr.LaplaceKL</code></td>"
-    assert load("pages").break_names(html) == (
-        "<p><code>aB</code></p><td>aB <code>tfr.<wbr>Laplace<wbr>KL</code></td>"
+    html = "<p><code>aB</code></p><td>1 ± 2 <code>tfr.LaplaceKL</code></td>"
+    assert load("pages").break_cells(html) == (
+        "<p><code>aB</code></p>"
+        "<td>1&nbsp;±&nbsp;2 <code>tfr.<wbr>Laplace<wbr>KL</code></td>"
     )
