@@ -1,4 +1,4 @@
-"""Steps that follow what each auxiliary variable still gains."""
+"""Steps that follow the gain of each auxiliary variable."""
 
 import dataclasses
 

@@ -177,7 +177,7 @@ def _compare_weights(model, has_weights):
     """Makes the first step of training say whether `fit` has weights too.
 
     They are arguments of `compute_loss`, which is called while a step is
-    traced. What is put in its place is gone at the first call.
+    traced. Its replacement is removed at the first call.
     """
     compute_loss = vars(model).get("compute_loss")
     if hasattr(compute_loss, "of_refinement"):  # of a step that failed

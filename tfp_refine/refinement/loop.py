@@ -36,7 +36,7 @@ class Loop:
         state: `RefinementState`, which is changed.
         save_every: Least seconds between two saves within one auxiliary
             variable.
-        save_ratio: The same, as a multiple of what the last save took.
+        save_ratio: The same, as a multiple of the time of the last save.
     """
 
     save_every = 10.0

@@ -137,9 +137,10 @@ def refine(
             `distribute.connect` returns, whose workers compute the members,
             each on all its cores; or `None`: in this process. Each worker
             keeps the data in memory, where they must fit. The result does not
-            depend on which worker computes what, nor on workers that die.
-        checkpoint_dir: Folder to save progress in, and to continue from: what
-            was finished of each member, every ten seconds or so, less often
+            depend on the worker that computes a member, nor on workers that
+            die.
+        checkpoint_dir: Folder to save progress in, and to continue from: the
+            finished steps of each member, every ten seconds or so, less often
             if saving takes long.
         seed: Integer that fixes the result; a fresh one if `None`.
         verbose: 0 is silent, 1 a progress bar, 2 lines.
@@ -210,7 +211,7 @@ def run(model, given, settings):
     checkpoint = resumable.open_checkpoint(
         settings.checkpoint_dir,
         "refinement",
-        # Architecture and loss are seen through what they compute.
+        # Architecture and loss are seen through their values.
         settings.depends_on()
         | {"likelihood": resumable.rounded(objective.head_nll)},
         {

@@ -17,7 +17,7 @@ _COUNTS = ("batch_size", "num_eval_samples", "max_eval_examples")
 # Weights, of all members that are computed together.
 _WEIGHTS_AT_A_TIME = 2**21
 # Settings that change a result by rounding alone, or that `members` implies,
-# or that are seen through what they compute.
+# or that are seen through their values.
 _NOT_COMPARED = (
     "num_members",
     "loss",
@@ -115,7 +115,7 @@ class Settings:
         return self.steps * len(self.variance_ratios)
 
     def depends_on(self):
-        """Returns what a result depends on, a dict that JSON can hold."""
+        """Returns the values that decide a result, a dict for JSON."""
         values = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
@@ -138,10 +138,10 @@ class Settings:
         return tuple(rates)
 
     def members_at_a_time(self, num_weights):
-        """Returns how many members of so many weights are computed together.
+        """Returns the number of members that are computed together.
 
-        Unless the user says so, no more than fill the machine: what is computed
-        takes three times the memory of what waits.
+        By default, no more than fill the machine: a member in computation takes
+        three times the memory of one that waits.
         """
         count = len(self.members)
         if self.members_per_batch is not None:

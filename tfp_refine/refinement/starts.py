@@ -43,7 +43,7 @@ class EnsembleMember:
 
 
 def source_of(model):
-    """Returns what one posterior is read from, for a model or posterior.
+    """Returns the source of one posterior, for a model or posterior.
 
     It is a `GaussianPosterior`, that of a model trained with `optimizers.IVON`
     too; or a model, for its variational layers.
@@ -63,10 +63,10 @@ def source_of(model):
 
 
 def sources_of(model):
-    """Lists what each starting posterior is read from.
+    """Lists the sources of all starting posteriors.
 
-    `model` is that of `refine`, or what this returned. Elements are what
-    `source_of` returns, or `EnsembleMember`s.
+    `model` is that of `refine`, or a result of this function. Elements are
+    results of `source_of`, or `EnsembleMember`s.
     """
     if isinstance(model, posteriors.MixturePosterior):
         return list(model.members)
@@ -102,7 +102,7 @@ def _check_own_weights(models):
             if id(variable) in owners:
                 raise ValueError(
                     "Starting posteriors must be models with weights of their "
-                    "own: what was fitted last would count for all. Build a "
+                    "own: the last fit would count for all. Build a "
                     "model for each fit, for instance by "
                     "`keras.models.clone_model`, or use "
                     "`tfp_refine.ensembles.deep_ensemble`. Received: models "

@@ -7,7 +7,7 @@ import numpy as np
 from tfp_refine.functional import files
 from tfp_refine.refinement import member
 
-# What is recorded for each member and auxiliary variable, and its dtype.
+# Records of each member and auxiliary variable, with their dtypes.
 STAIRCASE = {
     "elbo_conditioned": np.float64,
     "elbo_aux": np.float64,
@@ -119,7 +119,7 @@ class RefinementState:
 
     @classmethod
     def from_arrays(cls, arrays, fixed=()):
-        """Restores what `to_arrays` returned, with the members' `fixed`."""
+        """Restores a state of `to_arrays`, with the members' `fixed`."""
         failures = zip(arrays["failed"], arrays["failure"], strict=True)
         return cls(
             **{name: int(arrays[name]) for name in _NUMBERS},
