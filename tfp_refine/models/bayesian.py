@@ -1,9 +1,11 @@
 """Trained Keras models that become Bayesian, and back."""
 
+import functools
 import inspect
 import itertools
 import operator
 from typing import Any
+from typing import TypeVar
 
 import keras
 
@@ -15,7 +17,10 @@ from tfp_refine import posteriors
 from tfp_refine import regularizers
 from tfp_refine.models import cloning
 from tfp_refine.models import gaussian
+from tfp_refine.models import members
 from tfp_refine.models import sublayers
+
+_Model = TypeVar("_Model", keras.Model, posteriors.EnsemblePosterior)
 
 _ESTIMATORS = {
     "Flipout": "flipout",
@@ -56,7 +61,7 @@ _OF_POSTERIORS = ("kl_scale", "num_train_examples", "sample")
 
 
 def to_bayesian(
-    model: keras.Model,
+    model: _Model,
     *,
     num_train_examples: int | None,
     estimator: str = "flipout",
@@ -66,7 +71,7 @@ def to_bayesian(
     layers: Any = None,
     data: Any = None,
     seed: int | None = None,
-) -> keras.Model:
+) -> _Model:
     """Copies a Keras model, with posteriors for its weights.
 
     Dense and einsum layers, convolutions, attention, embeddings and recurrent
@@ -83,8 +88,9 @@ def to_bayesian(
     (`keras.saving.register_keras_serializable`, or `custom_objects`).
 
     Args:
-        model: Built `keras.Model`: functional, Sequential, or a subclass. It is
-            not changed.
+        model: Built `keras.Model`: functional, Sequential, or a subclass. Or an
+            ensemble of such models, as `ensembles.deep_ensemble` trains them:
+            each member is converted. It is not changed.
         num_train_examples: Number of training examples.
         estimator: How outputs are drawn: "flipout", "local_reparameterization"
             or "reparameterization"; where a kind of layer has no such class, as
@@ -113,7 +119,9 @@ def to_bayesian(
         seed: Integer that fixes the noise; fresh if `None`.
 
     Returns:
-        model: `keras.Model`, not compiled.
+        model: `keras.Model`, not compiled. Of an ensemble an
+            `EnsemblePosterior`, whose model has the ensemble's loss: several
+            posteriors that `refine` can start from.
 
     Raises:
         ValueError: If an argument is invalid, or the model is not built, has no
@@ -123,22 +131,46 @@ def to_bayesian(
     Warns:
         UserWarning: If layers are kept as they are, because there is no
             variational layer of their kind; it names them with their path.
-            Normalization is kept silently. Also if a functional subclass comes
-            back as a plain functional model; if a layer cannot be copied,
-            because it does not say how it was made (`get_config`) or else: then
-            both models have the layer itself, and its parts are named; and
-            if a convolution with the channels first is one for which Keras adds
-            the bias along another axis, so that the two models differ.
+            Normalization and noise are kept silently. Also if a functional
+            subclass comes back as a plain functional model; if a layer cannot
+            be copied, because it does not say how it was made (`get_config`) or
+            else: then both models have the layer itself, and its parts are
+            named; and if a convolution with the channels first is one for which
+            Keras adds the bias along another axis, so that the two models
+            differ.
 
     Example:
 
     ```python
     bayesian = tfp_refine.models.to_bayesian(model, num_train_examples=60000)
+
+    ensemble = tfp_refine.ensembles.deep_ensemble(model, x, y)
+    bayesian = tfp_refine.models.to_bayesian(
+        ensemble,
+        num_train_examples=len(x),
+        estimator="local_reparameterization",
+        posterior=tfp_refine.layers.MeanFieldPosterior(0.01),
+        initializer=None,  # all scales are 0.01
+    )
+    refined = tfp_refine.refine(bayesian, x, y)
     ```
 
     Reference:
         - [Krishnan et al., 2020](https://arxiv.org/abs/1906.05323)
     """
+    if isinstance(model, posteriors.EnsemblePosterior):
+        convert_one = functools.partial(
+            to_bayesian,
+            num_train_examples=num_train_examples,
+            estimator=estimator,
+            regularizer=regularizer,
+            posterior=posterior,
+            initializer=initializer,
+            layers=layers,
+            data=data,
+            seed=functional.seeds.check(seed),
+        )
+        return members.to_bayesian(model, convert_one)
     _validation.positive_integer("num_train_examples", num_train_examples)
     _validation.one_of("estimator", estimator, tuple(_ESTIMATORS.values()))
     _check_model(model)
@@ -565,7 +597,9 @@ def _is_biased_along_another(layer):
 
 
 def _is_worth_a_warning(layer):
-    if isinstance(layer, cloning.NORMALIZATIONS):
+    if isinstance(
+        layer, (*cloning.NORMALIZATIONS, layers_lib.HomoscedasticNoise)
+    ):
         return False  # point estimates, as usual
     if getattr(layer, "variational_weights", ()):
         return False
