@@ -15,6 +15,7 @@ _MAX_WEIGHTS = 300
 # Draws of the bound of Laplace's approximation and its flows.
 _NUM_DRAWS = 100
 _LAPLACES = ("laplace", "laplace_all", "flows")
+_REFINED = ("refined", "refined_ensemble")
 _STAIRCASE = (
     "steps",
     "trace_step",
@@ -55,7 +56,7 @@ def bound(subject: bench.Subject) -> tuple[dict, dict]:
     """
     fitted, fit, seed = subject.fitted, subject.fit, subject.fit.seed("bound")
     posterior, name = fitted.posterior, subject.expression.name
-    if name == "refined":
+    if name in _REFINED:
         values = posterior.elbo_final
     elif name in _LAPLACES:
         start = subject.expression.chain[1 if name == "flows" else 0]
@@ -79,7 +80,7 @@ def bound(subject: bench.Subject) -> tuple[dict, dict]:
     if len(values) > 1:
         error = np.std(values, ddof=1) / np.sqrt(len(values))
         found["elbo_standard_error"] = float(error)
-    if name != "refined":
+    if name not in _REFINED:
         return found, {}
     found["elbo_init"] = float(np.mean(posterior.elbo_init)) - constant
     staircase = {key: posterior.history[key] for key in _STAIRCASE}
@@ -140,9 +141,8 @@ def _has_bound(subject):
     """Returns whether a system has a bound that compares with others."""
     name = subject.expression.name
     is_trained = registry.is_network(subject.expression)
-    return name in _LAPLACES or (
-        subject.fit.network.family != "map"
-        and (is_trained or name in ("refined", "longer"))
+    return name in (*_LAPLACES, *_REFINED) or (
+        subject.fit.network.family != "map" and (is_trained or name == "longer")
     )
 
 

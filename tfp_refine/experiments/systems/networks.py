@@ -186,7 +186,7 @@ def build(
             model,
             config.dropout,
             num_train_examples=len(data.train[0]),
-            prior_scale=_scale(config.prior_scale),
+            prior_scale=prior_scale(config.prior_scale),
             learn_rate=network.dropout == "concrete_dropout",
             seed=functional.seeds.key(seed, _DROPPED),
         )
@@ -322,7 +322,7 @@ def load(config: fields.Bench, data: dataset.Dataset) -> keras.Model:
     return model
 
 
-def _scale(text):
+def prior_scale(text: str) -> float | str:
     """Returns the standard deviation of a prior, a float or a rule's name."""
     try:
         return float(text)
@@ -337,7 +337,7 @@ def _penalty(config, num_examples):
 
 def _number(config):
     """Returns the scale of a prior that is the same for all weights."""
-    scale = _scale(config.prior_scale)
+    scale = prior_scale(config.prior_scale)
     if isinstance(scale, str) or not 0.0 < scale < float("inf"):
         raise ValueError(
             "A network of layers of Keras needs a --prior_scale that is a "
@@ -398,17 +398,17 @@ def _layer(kind, estimator):
 def _prior(name, config):
     """Returns the KL regularizer of a prior; reads the fields of that alone."""
     if name == "gaussian":
-        return regularizers.GaussianKL(_scale(config.prior_scale))
+        return regularizers.GaussianKL(prior_scale(config.prior_scale))
     if name == "eb":
         return regularizers.EmpiricalBayesKL(
-            initial_prior_scale=_scale(config.prior_scale),
+            initial_prior_scale=prior_scale(config.prior_scale),
             learn_mean=config.learn_prior_mean,
         )
     if name == "cm":
         learn = config.learn_alpha_reg
         return regularizers.CollapsedMeanKL(
             config.alpha_reg,
-            _scale(config.cm_prior_scale),
+            prior_scale(config.cm_prior_scale),
             learn=None if learn == "no" else learn,
             shared=learn != "no",
         )

@@ -5,7 +5,10 @@ import time
 
 from tfp_refine import distribute
 from tfp_refine import functional
+from tfp_refine import layers
+from tfp_refine import models
 from tfp_refine import refinement
+from tfp_refine import regularizers
 from tfp_refine.experiments.harness import fields
 from tfp_refine.experiments.harness import training
 from tfp_refine.experiments.systems import fitted
@@ -66,9 +69,34 @@ def train(fit, start=None):
 
 def refine(fit, start):
     """Refines a mean-field posterior."""
+    return _refined(
+        fit, start, start.model, fit.config.num_members * start.num_numbers
+    )
+
+
+def refine_ensemble(fit, start):
+    """Refines posteriors around trained networks, one member from each."""
+    config = fit.config
+    bayesian = models.to_bayesian(
+        start.posterior,
+        num_train_examples=len(fit.data.train[0]),
+        estimator=config.dense_estimator
+        if config.model == "mlp"
+        else config.conv_estimator,
+        regularizer=regularizers.GaussianKL(
+            networks.prior_scale(config.prior_scale)
+        ),
+        posterior=layers.MeanFieldPosterior(config.initial_scale),
+        initializer=None,
+        seed=fit.seed("weights"),
+    )
+    return _refined(fit, start, bayesian, bayesian.params.size)
+
+
+def _refined(fit, start, posterior, num_numbers):
     config = fit.config
     ensemble = refinement.refine(
-        start.model,
+        posterior,
         *fit.data.train,
         num_members=config.num_members,
         variance_ratios=variance_ratios(config),
@@ -91,7 +119,7 @@ def refine(fit, start):
             ensemble, config.num_samples, fit.seed("predictions")
         ),
         start.num_steps + refinement_steps(config),
-        config.num_members * start.num_numbers,
+        num_numbers,
         posterior=ensemble,
     )
 
@@ -103,6 +131,21 @@ connect = functools.cache(distribute.connect)
 
 def why_not_refinable(fit):
     """Returns why a network's posterior cannot be refined, or `None`."""
+    reason = why_no_members(fit)
+    if reason is not None:
+        return reason
+    model = networks.build(fit.network, fit.config, fit.data, 0)
+    if fit.network.family == "ivon":
+        return None
+    try:
+        functional.MeanFieldView(model).prior()
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def why_no_members(fit):
+    """Returns why members cannot be drawn alike, or `None`."""
     config = fit.config
     if config.num_samples % config.num_members:
         return (
@@ -110,13 +153,6 @@ def why_not_refinable(fit):
             "member is drawn as often. Received: "
             f"{config.num_samples} and {config.num_members}"
         )
-    model = networks.build(fit.network, config, fit.data, 0)
-    if fit.network.family == "ivon":
-        return None
-    try:
-        functional.MeanFieldView(model).prior()
-    except ValueError as error:
-        return str(error)
     return None
 
 

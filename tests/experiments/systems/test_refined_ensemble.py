@@ -1,0 +1,42 @@
+"""Tests of deep ensembles whose members are refined."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tfp_refine.experiments import compare
+
+CONFIG = compare.Config(
+    systems=("deep_ensemble", "refined_ensemble"), hidden=(4,),
+    train_steps=200, likelihood="heteroscedastic", num_samples=4,
+    num_members=2, refine_steps=20, num_eval_samples=2, seeds=1,
+    progress=False,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    path = tmp_path_factory.mktemp("refined_ensemble")
+    found = compare.run(dataclasses.replace(CONFIG, output_dir=str(path)))
+    return found.rows.set_index(["system", "metric"])["value"]
+
+
+def test_it_costs_means_and_scales_and_more_steps(rows):
+    first, second = rows["deep_ensemble"], rows["refined_ensemble"]
+    assert second["kilobytes"] == 2 * first["kilobytes"]
+    assert second["num_steps"] == first["num_steps"] + 2 * 5 * 20
+
+
+def test_its_bound_rises(rows):
+    found = rows["refined_ensemble"]
+    assert found["elbo"] > found["elbo_init"]
+    assert np.isfinite(found["nll"])
+
+
+def test_every_member_must_be_drawn_as_often(tmp_path):
+    config = dataclasses.replace(
+        CONFIG, num_samples=5, output_dir=str(tmp_path)
+    )
+    found = compare.run(config)
+    assert "multiple of --num_members" in found.reasons["refined_ensemble"]
