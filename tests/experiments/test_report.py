@@ -198,10 +198,45 @@ def test_the_terminal_shows_what_pandas_finds_in_the_rows(make, capsys):
 
 
 @pytest.mark.usefixtures("no_figures")
+def test_refinements_are_compared_with_their_starts(make, capsys):
+    """In the sentence are mean and standard error of paired differences."""
+    systems = ("vi", "longer", "refined", "flows", "laplace")
+    results = make(systems, seeds=4)
+    # By how much each seed is better than that of VI.
+    gains = np.array([0.5, 0.7, 0.6, 0.8])
+    nll = results.rows["metric"] == "nll"
+    values = {
+        name: results.rows.loc[nll & (results.rows["system"] == name), "value"]
+        for name in systems
+    }
+    refined = values["vi"].to_numpy() - gains
+    results.rows.loc[values["refined"].index, "value"] = refined
+    # Hardly better than training for as long.
+    behind = np.array([0.1, -0.1, 0.1, -0.06])
+    results.rows.loc[values["longer"].index, "value"] = refined + behind
+    report.show(results)
+    text = " ".join(capsys.readouterr().out.split())
+    error = np.std(gains, ddof=1) / 2.0
+    assert (
+        "refined VI has a lower test NLL than VI, by 0.6500 (standard error "
+        f"{error:.4f}), lower on 4 of 4 seeds." in text
+    )
+    assert (
+        "refined VI and longer do not differ clearly in test NLL: -0.0100 "
+        f"(standard error {np.std(behind, ddof=1) / 2.0:.4f}), lower on 2 of 4 "
+        "seeds." in text
+    )
+    # By 0.01, and on every seed alike.
+    assert "flows has a lower test NLL than laplace, by 0.0100" in text
+    assert "than flows" not in text
+
+
+@pytest.mark.usefixtures("no_figures")
 def test_one_seed_has_no_differences(make, capsys):
     report.show(make(seeds=1))
     text = capsys.readouterr().out
     assert "VI − MAP" not in text
+    assert "test NLL than" not in text
     assert "One seed: differences may be due to chance." in text
 
 

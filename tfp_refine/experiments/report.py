@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 
 from tfp_refine.experiments import bench
+from tfp_refine.experiments import conclusions
 from tfp_refine.experiments.harness import config as config_lib
 from tfp_refine.experiments.harness import page
 from tfp_refine.experiments.harness import tables
@@ -75,16 +76,19 @@ def show(
     """
     extra_sections = list(extra_sections)
     main = [*_main_table(results), *_differences(results)]
+    concluded = conclusions.sentences(results)
     print(f"\n{textwrap.fill(_data(results), 100)}\n")
     for table in main:
         print(table.to_text())
+    for text in concluded:
+        print(textwrap.fill(text, 100), end="\n\n")
     for name, reason in results.reasons.items():
         text = f"{results.titles[name]}: {reason}"
         print(textwrap.fill(text, 100, subsequent_indent="  "))
     page.write(
         results.path,
         f"{results.experiment}: {results.config.dataset}",
-        _sections(results, main, extra_sections),
+        _sections(results, [*main, *concluded], extra_sections),
         page.header(results.experiment, results.given),
     )
     print(f"\nFigures and all tables: {results.path / 'report.html'}\n")
