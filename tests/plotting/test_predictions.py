@@ -144,3 +144,26 @@ def test_predictive_bands_reach_three_standard_deviations():
     ]
     legend = [text.get_text() for text in panels[-1].get_legend().texts]
     assert legend[0] == "mean ± 1 to 3\nstandard deviations"
+
+
+def test_targets_outside_of_their_intervals_are_marked(tmp_path):
+    curves = {
+        "target": [1.0, 2.0, 3.0],
+        "mean": [1.5, 2.1, 4.0],
+        "low": [0.5, 1.6, 3.5],
+        "high": [2.5, 2.6, 4.5],
+    }
+    axes = plotting.prediction_intervals({"VI": curves, "refined VI": curves})
+    plotting.save(axes, tmp_path / "figure.png")
+    for one, name in zip(axes, ("VI", "refined VI"), strict=True):
+        assert one.get_title(loc="left") == f"{name}\n1 of 3 outside"
+        _, inside, outside = one.lines
+        np.testing.assert_array_equal(inside.get_xydata(), [[1.5, 1], [2.1, 2]])
+        np.testing.assert_array_equal(outside.get_xydata(), [[4.0, 3.0]])
+        of_inside, of_outside = one.collections
+        ends = [segment[:, 0] for segment in of_inside.get_segments()]
+        np.testing.assert_array_equal(ends, [[0.5, 2.5], [1.6, 2.6]])
+        (segment,) = of_outside.get_segments()
+        np.testing.assert_array_equal(segment, [[3.5, 3.0], [4.5, 3.0]])
+    with pytest.raises(ValueError, match="predictors"):
+        plotting.prediction_intervals({})

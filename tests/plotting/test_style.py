@@ -56,6 +56,19 @@ CASES = {
         (GRID, {"a": {"mean": GRID, "scale": BELL}}, (GRID, GRID), GRID),
         1,
     ),
+    "prediction_intervals": (
+        (
+            {
+                "a": {
+                    "target": [1.0, 2.0],
+                    "mean": [1.1, 3.0],
+                    "low": [0.9, 2.9],
+                    "high": [1.2, 3.1],
+                }
+            },
+        ),
+        1,
+    ),
     "pruning_curve": (({"a": MANY},), 1),
     "ranking": (({"a": [1.0, 2.0], "b": [0.5]}, "NLL (nats)"), 1),
     "reliability_diagram": (({"a": BINS},), 2),

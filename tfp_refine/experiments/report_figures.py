@@ -38,6 +38,12 @@ def draw(results: bench.Results) -> dict[str, list[page.Figure]]:
                 of.ranking,
             ),
             *page.figure(
+                "intervals",
+                "Test targets against predictions, with intervals of 95%; "
+                "first seed, at most 200 examples.",
+                of.intervals,
+            ),
+            *page.figure(
                 "reliability",
                 "Accuracy against confidence, of the systems with the lowest "
                 "NLL and of MAP; first seed.",
@@ -161,6 +167,13 @@ class _Drawing:
             for name in self._ranked
         }
         return plotting.ranking(scores, "test NLL (nats per example)")
+
+    def intervals(self):
+        curves = {
+            self._titles[name]: first
+            for name, first in self.first("intervals").items()
+        }
+        return plotting.prediction_intervals(curves) if curves else None
 
     def reliability(self):
         bins = {

@@ -19,6 +19,7 @@ from tfp_refine.plotting.posteriors import densities
 from tfp_refine.plotting.posteriors import posterior_contours
 from tfp_refine.plotting.posteriors import posterior_histograms
 from tfp_refine.plotting.posteriors import posterior_scatter
+from tfp_refine.plotting.predictions import prediction_intervals
 from tfp_refine.plotting.predictions import predictive_bands
 from tfp_refine.plotting.predictions import rotated_digit
 from tfp_refine.plotting.style import save
@@ -42,6 +43,7 @@ __all__ = [
     "posterior_contours",
     "posterior_histograms",
     "posterior_scatter",
+    "prediction_intervals",
     "predictive_bands",
     "pruning_curve",
     "ranking",

@@ -72,6 +72,69 @@ def predictive_bands(
 
 
 @style.styled
+def prediction_intervals(
+    predictors: style.Curves, *, ax: style.Ax = None
+) -> np.ndarray:
+    """Plots targets against predictions with intervals, a panel each.
+
+    Targets outside of their intervals are marked, and counted in the title.
+
+    Args:
+        predictors: Dict from name of a predictor to a dict with `"target"`,
+            `"mean"`, and the ends of the interval, `"low"` and `"high"`, each
+            `[N]`.
+        ax: Axes to draw on. Defaults to a new figure's.
+
+    Returns:
+        axes: `matplotlib.axes.Axes` of each predictor, `[predictors]`.
+
+    Raises:
+        ValueError: If there is no predictor.
+
+    Example:
+
+    ```python
+    low, high = np.quantile(targets_drawn, (0.025, 0.975), axis=0)
+    curves = {"target": y_test, "mean": mean, "low": low, "high": high}
+    tfp_refine.plotting.prediction_intervals({"VI": curves})
+    ```
+    """
+    style.check("predictors", predictors, "predictors")
+    blue, orange, *_ = style.COLORS
+    panels = style.panels(
+        ax, len(predictors), margin=1.3, sharex=True, sharey=True
+    )
+    style.label(panels, "prediction (units of the target)", "target")
+    for axes, (name, predictor) in zip(panels, predictors.items(), strict=True):
+        target, mean, low, high = (
+            np.asarray(predictor[key], np.float64)
+            for key in ("target", "mean", "low", "high")
+        )
+        axes.axline((target[0], target[0]), slope=1.0, **style.REFERENCE)
+        outside = (target < low) | (target > high)
+        for chosen, look in (
+            (~outside, {"color": blue, "label": "in its interval"}),
+            (outside, {"color": orange, "label": "outside", "marker": "D"}),
+        ):
+            axes.hlines(
+                target[chosen],
+                low[chosen],
+                high[chosen],
+                color=look["color"],
+                alpha=0.35,
+                linewidth=1.0,
+            )
+            axes.plot(
+                mean[chosen],
+                target[chosen],
+                **{"linestyle": "", "marker": "o", "markersize": 3.0} | look,
+            )
+        axes.set_title(f"{name}\n{outside.sum()} of {len(target)} outside")
+    style.legend_beside(panels)
+    return panels
+
+
+@style.styled
 def rotated_digit(
     images: ArrayLike,
     angles: Sequence[float] | np.ndarray,

@@ -8,6 +8,7 @@ from tfp_refine.experiments import bench
 from tfp_refine.experiments.data import dataset
 
 NUM_BINS = 15
+_MAX_INTERVALS = 200  # examples that figures show
 _SHIFT_METRICS = ("nll", "accuracy", "ece", "entropy")
 
 
@@ -19,7 +20,7 @@ def on_test_data(subject: bench.Subject) -> tuple[dict, dict]:
         found = of_regression(draws, data)
         if len(few) < len(draws):
             found["nll_few_draws"] = of_regression(few, data)["nll"]
-        return found, {}
+        return found, {"intervals": _intervals(draws, data)}
     labels = data.test[1]
     found = of_classes(draws, labels)
     found["aurc"] = metrics.area_under_risk_coverage(
@@ -151,6 +152,42 @@ def _calibration(draws, labels):
         name: [None if np.isnan(v) else float(v) for v in values]
         for name, values in bins._asdict().items()
     }
+
+
+def _intervals(draws, data):
+    """Returns targets, means and ends of 95% intervals of some examples.
+
+    They are lists of the first examples, in original units.
+    """
+    y = data.test[1][:_MAX_INTERVALS]
+    loc, scale = (
+        np.asarray(v)[:, :_MAX_INTERVALS]
+        for v in losses.HeteroscedasticGaussianNLL().loc_and_scale(draws)
+    )
+    values = {
+        "target": y,
+        "mean": loc.mean(axis=0),
+        "low": _quantile(0.025, loc, scale),
+        "high": _quantile(0.975, loc, scale),
+    }
+    return {
+        name: np.ravel(data.scaler.inverse(value)).tolist()
+        for name, value in values.items()
+    }
+
+
+def _quantile(level, loc, scale):
+    """Computes quantiles of mixtures of Gaussians, by bisection."""
+    low, high = (
+        np.min(loc - 10.0 * scale, axis=0),
+        np.max(loc + 10.0 * scale, axis=0),
+    )
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        is_below = metrics.predictive_cdf(middle, loc, scale) < level
+        low = np.where(is_below, middle, low)
+        high = np.where(is_below, high, middle)
+    return 0.5 * (low + high)
 
 
 def _entropies(draws):
