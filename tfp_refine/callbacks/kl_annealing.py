@@ -98,6 +98,13 @@ def linear_warmup(num_epochs: float, zero_epochs: float = 0) -> Schedule:
 
     Raises:
         ValueError: If `num_epochs` is not positive, or `zero_epochs` negative.
+
+    Example:
+
+    ```python
+    schedule = tfp_refine.callbacks.linear_warmup(20, zero_epochs=10)
+    schedule(15.0)  # 0.25
+    ```
     """
     _validation.positive("num_epochs", num_epochs)
     _validation.not_negative("zero_epochs", zero_epochs)

@@ -40,8 +40,8 @@ class PriorVarianceOptimization(_validation.Shown, keras.callbacks.Callback):
     Example:
 
     ```python
-    model = tfp_refine.models.AlexNet(
-        (32, 32, 3),
+    model = tfp_refine.models.MLP(
+        (13,),
         kernel_regularizer=tfp_refine.regularizers.EmpiricalBayesKL(
             initial_prior_scale="fan_in", trainable=False
         ),
@@ -50,7 +50,7 @@ class PriorVarianceOptimization(_validation.Shown, keras.callbacks.Callback):
         ),
         num_train_examples=len(x),
     )
-    model.compile("adam", tfp_refine.losses.CategoricalNLL())
+    model.compile("adam", tfp_refine.losses.GaussianNLL(0.5))
     tfp_refine.initializers.IBLM()(model, x, y)
     optimization = tfp_refine.callbacks.PriorVarianceOptimization(warmup=10)
     model.fit(x, y, epochs=100, callbacks=[optimization])
