@@ -31,6 +31,13 @@ def crop_and_flip(
     Raises:
         ValueError: If `x` is not of rank 4 or `padding` is negative.
 
+    Example:
+
+    ```python
+    images = np.random.normal(size=(5, 32, 32, 3))
+    augmented = tfp_refine.datasets.crop_and_flip(images, seed=[0, 1])
+    ```
+
     Reference:
         - [He et al., 2016](https://arxiv.org/abs/1512.03385), section 4.2
     """

@@ -38,6 +38,13 @@ def training_batches(
 
     Returns:
         dataset: `tf.data.Dataset` of `(x, y)`.
+
+    Example:
+
+    ```python
+    batches = tfp_refine.datasets.training_batches(x_train, y_train, 32, seed=0)
+    model.fit(batches, steps_per_epoch=10, epochs=2, shuffle=False)
+    ```
     """
     num_examples = len(x)
     x, y = tf.convert_to_tensor(x), tf.convert_to_tensor(y)

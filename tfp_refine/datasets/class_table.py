@@ -19,6 +19,13 @@ class ClassTable(NamedTuple):
         features: Inputs in original units, float64, `[N, P]`.
         labels: Numbers of the classes, int32, `[N]`.
         class_names: The classes, in the order of their numbers.
+
+    Example:
+
+    ```python
+    data = tfp_refine.datasets.load_class_table("iris")
+    data.features.shape  # (150, 4)
+    ```
     """
 
     name: str
@@ -48,6 +55,13 @@ def load_class_table(
         ValueError: If the name is unknown, a file holds bad content, or there
             are fewer than two classes or hardly two rows of one.
         FileNotFoundError: If a folder or a file is missing.
+
+    Example:
+
+    ```python
+    data = tfp_refine.datasets.load_class_table("wine")
+    data.features.shape  # (178, 13)
+    ```
     """
     if data_dir is None:
         if name not in CLASS_TABLES:

@@ -77,6 +77,15 @@ def corrupt_images(
     Raises:
         ValueError: If an argument is not as above or a package is missing.
 
+    Example:
+
+    ```python
+    images = tfp_refine.datasets.load_images("digits").x_test
+    noisy = tfp_refine.datasets.corrupt_images(
+        images, "gaussian_noise", severity=3
+    )
+    ```
+
     Reference:
         - [Hendrycks and Dietterich, 2019](https://arxiv.org/abs/1903.12261)
     """

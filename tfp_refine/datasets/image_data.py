@@ -20,6 +20,19 @@ class ImageData(NamedTuple):
         y_test: Test labels, int32, `[N_test]`.
         num_classes: Number of classes.
         class_names: Name of each class, or `()`.
+
+    Example:
+
+    ```python
+    data = tfp_refine.datasets.ImageData.from_arrays(
+        "noise",
+        x_train=np.zeros((20, 8, 8, 1), "uint8"),
+        y_train=np.arange(20) % 2,
+        x_test=np.ones((4, 8, 8, 1), "uint8"),
+        y_test=np.arange(4) % 2,
+        num_classes=2,
+    )
+    ```
     """
 
     name: str
@@ -108,6 +121,14 @@ def split_classes(
 
     Raises:
         ValueError: If `classes` are not as above.
+
+    Example:
+
+    ```python
+    data = tfp_refine.datasets.load_images("digits")
+    known, unseen = tfp_refine.datasets.split_classes(data, [0, 1, 2, 3, 4])
+    known.num_classes  # 5
+    ```
     """
     classes = [int(number) for number in classes]
     if (

@@ -31,6 +31,14 @@ class ImageSplit(NamedTuple):
         train_index: Rows of the original training set that are training
             images, `[N]`.
         validation_index: Those that are validation images, `[N_validation]`.
+
+    Example:
+
+    ```python
+    data = tfp_refine.datasets.load_images("digits")
+    split = tfp_refine.datasets.standardized_images(data, 0.1)
+    split.x_validation.shape  # (144, 8, 8, 1)
+    ```
     """
 
     x_train: np.ndarray
@@ -67,6 +75,13 @@ def standardized_images(
     Raises:
         ValueError: If the data fail the check of `ImageData.from_arrays`, or
             `validation_fraction` or `seed` is not as above.
+
+    Example:
+
+    ```python
+    data = tfp_refine.datasets.load_images("digits")
+    split = tfp_refine.datasets.standardized_images(data, 0.1, seed=1)
+    ```
     """
     data = ImageData.from_arrays(*data)
     num_validation = _count(validation_fraction, len(data.x_train))
@@ -100,6 +115,15 @@ def standardize_pixels(images: np.ndarray, scaler: Standardizer) -> np.ndarray:
 
     Raises:
         ValueError: If the images do not have the channels of the scaler.
+
+    Example:
+
+    ```python
+    data = tfp_refine.datasets.load_images("digits")
+    split = tfp_refine.datasets.standardized_images(data)
+    rotated = tfp_refine.datasets.rotate_images(data.x_test, 30.0)
+    x = tfp_refine.datasets.standardize_pixels(rotated, split.scaler)
+    ```
     """
     images = np.asarray(images)
     if images.ndim != 4 or images.shape[-1:] != scaler.loc.shape:

@@ -46,6 +46,13 @@ def load_images(
             not prepared (and may not or cannot be downloaded), it is no image
             classification, it has no training or test split, its images
             differ in size, or its files are damaged.
+
+    Example:
+
+    ```python
+    data = tfp_refine.datasets.load_images("digits")
+    data.x_train.shape  # (1437, 8, 8, 1)
+    ```
     """
     if name == "digits":
         return _load_digits()

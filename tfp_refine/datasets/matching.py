@@ -25,6 +25,14 @@ def match_images(images: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
     Raises:
         ValueError: If `images` or `shape` is not as above.
+
+    Example:
+
+    ```python
+    images = tfp_refine.datasets.load_images("digits").x_test
+    matched = tfp_refine.datasets.match_images(images, (32, 32, 3))
+    matched.shape  # (360, 32, 32, 3)
+    ```
     """
     images = pixels.check_pixels(images)
     height, width, channels = _check_shape(shape)

@@ -25,6 +25,13 @@ def rotate_images(images: np.ndarray, degrees: float) -> np.ndarray:
 
     Raises:
         ValueError: If `images` or `degrees` is not as above.
+
+    Example:
+
+    ```python
+    images = tfp_refine.datasets.load_images("digits").x_test
+    rotated = tfp_refine.datasets.rotate_images(images, 30.0)
+    ```
     """
     images = pixels.check_pixels(images, channels=())
     degrees = _validation.finite("degrees", degrees) % 360.0
@@ -57,6 +64,13 @@ def flip_pixels(
 
     Raises:
         ValueError: If `images` or `fraction` is not as above.
+
+    Example:
+
+    ```python
+    images = tfp_refine.datasets.load_images("digits").x_test
+    flipped = tfp_refine.datasets.flip_pixels(images, 0.1)
+    ```
 
     Reference:
         - [Tomczak et al., 2021](https://openreview.net/forum?id=ykN3tbJ0qmX),

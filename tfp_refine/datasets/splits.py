@@ -24,6 +24,15 @@ class RegressionSplit(NamedTuple):
             `y_scaler.inverse_log_likelihood` go back to original units.
         train_index: Rows of the data set in the training split, `[N_train]`.
         test_index: Rows of the data set in the test split, `[N_test]`.
+
+    Example:
+
+    ```python
+    data = tfp_refine.datasets.load_uci("yacht")
+    split = tfp_refine.datasets.train_test_split(data, 0)
+    y_test = split.y_scaler.inverse(split.y_test)
+    np.allclose(y_test, split.y_test_original)  # True
+    ```
     """
 
     x_train: np.ndarray
@@ -64,6 +73,14 @@ def train_test_split(
             side would be empty, `test_fraction`, `split`, `seed` or `kind` is
             not as above, there is no such given split, or its row numbers are
             out of range or shared by both sides.
+
+    Example:
+
+    ```python
+    data = tfp_refine.datasets.load_uci("yacht")
+    split = tfp_refine.datasets.train_test_split(data, 0)
+    split.x_train.shape  # (246, 6)
+    ```
     """
     features = np.asarray(data.features, dtype=np.float64)
     target = np.asarray(data.target, dtype=np.float64)

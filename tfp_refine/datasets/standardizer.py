@@ -15,6 +15,13 @@ class Standardizer(NamedTuple):
         scale: Divisor of each column, positive, float64, `[P]`. The
             root mean squared error and standard deviations in original units
             are `scale` times the standardized ones.
+
+    Example:
+
+    ```python
+    scaler = tfp_refine.datasets.Standardizer.fit(np.array([[1.0], [3.0]]))
+    scaler.transform(np.array([[4.0]]))  # [[2.0]]
+    ```
     """
 
     loc: np.ndarray

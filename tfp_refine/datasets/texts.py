@@ -34,6 +34,19 @@ class TextData(NamedTuple):
         x_test: Texts, array of strings, `[N_test]`.
         y_test: Numbers of the classes, int32, `[N_test]`.
         class_names: The classes, in the order of their numbers.
+
+    Example:
+
+    ```python
+    data = tfp_refine.datasets.TextData(
+        "reviews",
+        x_train=np.array(["good", "bad"]),
+        y_train=np.array([1, 0]),
+        x_test=np.array(["so so"]),
+        y_test=np.array([0]),
+        class_names=("negative", "positive"),
+    )
+    ```
     """
 
     name: str
@@ -74,6 +87,17 @@ def load_texts(
         ValueError: If there is no such set (and it may not or cannot be
             downloaded), it is no text classification, or a class of the test
             texts is not among those of the training texts.
+
+    Example:
+
+    ```python
+    for part, text in {"train/good": "fine", "train/bad": "poor",
+                       "test/good": "nice", "test/bad": "awful"}.items():
+        folder = pathlib.Path("texts", "reviews", part)
+        folder.mkdir(parents=True)
+        (folder / "0.txt").write_text(text)
+    data = tfp_refine.datasets.load_texts("reviews", "texts")
+    ```
     """
     if name == _NEWSGROUPS:
         return _load_newsgroups(data_dir, download)

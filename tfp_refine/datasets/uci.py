@@ -51,6 +51,13 @@ class RegressionData(NamedTuple):
         feature_names: Names of the columns of `features`, or `()`.
         target_name: Name of the target, or `""`.
         splits: Given splits: one `(train, test)` pair of row numbers each.
+
+    Example:
+
+    ```python
+    data = tfp_refine.datasets.load_uci("yacht")
+    data.features.shape  # (308, 6)
+    ```
     """
 
     name: str
@@ -87,6 +94,13 @@ def load_uci(
         ValueError: If the name is unknown or a file holds bad content.
         FileNotFoundError: If the set is not embedded and `data_dir` is `None`,
             or a folder or file is missing.
+
+    Example:
+
+    ```python
+    data = tfp_refine.datasets.load_uci("concrete")
+    data.features.shape  # (1030, 8)
+    ```
 
     Reference:
         - [UCI Machine Learning Repository](https://archive.ics.uci.edu)
