@@ -26,6 +26,15 @@ class SWAGPosterior(posteriors.GaussianPosterior):
         link: `Link`, or `None`.
         history: Dict of arrays.
         diagnostics: Dict of numbers.
+
+    Example:
+
+    ```python
+    posterior = tfp_refine.ensembles.swag(model, x_train, y_train)
+    posterior.save("swag.zip")
+    loaded = tfp_refine.load_posterior("swag.zip", model)
+    weights = loaded.sample(20)  # [20, P]
+    ```
     """
 
     _x = None
@@ -49,7 +58,18 @@ class SWAGPosterior(posteriors.GaussianPosterior):
     def sample(
         self, num_samples: int, *, seed: int | None = None
     ) -> np.ndarray:
-        """Draws weights, as `Posterior`; it needs no training inputs."""
+        """Draws weights; needs no training inputs.
+
+        Args:
+            num_samples: `S`, number of draws.
+            seed: Integer that fixes the draws; fresh ones if `None`.
+
+        Returns:
+            weights: `numpy` array `[S, P]`, in the order of `view`.
+
+        Raises:
+            ValueError: If an argument is invalid.
+        """
         return posteriors.GaussianPosterior(
             self.view, self.loc, self.covariance, self.fixed
         ).sample(num_samples, seed=seed)
