@@ -15,6 +15,12 @@ class Heuristic(initializer.PosteriorInitializer):
         seed: Not used.
         verbose: As for `PosteriorInitializer`.
 
+    Example:
+
+    ```python
+    tfp_refine.initializers.Heuristic()(model)
+    ```
+
     Reference:
         - [Rossi et al., 2019](https://arxiv.org/abs/1810.08083), Sec. 4
     """
@@ -33,6 +39,12 @@ class Orthogonal(initializer.PosteriorInitializer):
     Args:
         seed: As for `PosteriorInitializer`.
         verbose: Likewise.
+
+    Example:
+
+    ```python
+    tfp_refine.initializers.Orthogonal(seed=1)(model)
+    ```
 
     References:
         - [Saxe et al., 2014](https://arxiv.org/abs/1312.6120)
@@ -58,6 +70,12 @@ class Uninformative(initializer.PosteriorInitializer):
 
     Raises:
         ValueError: When called, if a prior is missing or not Gaussian.
+
+    Example:
+
+    ```python
+    tfp_refine.initializers.Uninformative()(model)
+    ```
     """
 
     def _initialize_layer(self, layer, rng):
@@ -80,6 +98,12 @@ class XavierNormal(initializer.PosteriorInitializer):
     Args:
         seed: Not used.
         verbose: As for `PosteriorInitializer`.
+
+    Example:
+
+    ```python
+    tfp_refine.initializers.XavierNormal()(model)
+    ```
 
     References:
         - [Glorot and Bengio, 2010](https://proceedings.mlr.press/v9/glorot10a.html)

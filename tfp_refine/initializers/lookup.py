@@ -31,6 +31,13 @@ def get(identifier: Any) -> Any:
 
     Raises:
         ValueError: If it is neither.
+
+    Example:
+
+    ```python
+    initializer = tfp_refine.initializers.get("lsuv")
+    initializer(model, x_train, y_train)
+    ```
     """
     if isinstance(identifier, str) and identifier in _BY_NAME:
         return _BY_NAME[identifier]()

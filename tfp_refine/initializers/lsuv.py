@@ -29,6 +29,12 @@ class LSUV(data_free.Orthogonal):
         ValueError: If an argument is invalid; and, when called, if the outputs
             of a layer are constant.
 
+    Example:
+
+    ```python
+    tfp_refine.initializers.LSUV()(model, x_train)
+    ```
+
     References:
         - [Mishkin and Matas, 2016](https://arxiv.org/abs/1511.06422)
         - [Rossi et al., 2019](https://arxiv.org/abs/1810.08083), Sec. 4

@@ -21,6 +21,13 @@ class MOPED(_validation.Shown):
     Raises:
         ValueError: If an argument is not positive.
 
+    Example:
+
+    ```python
+    bayesian = tfp_refine.models.to_bayesian(model, num_train_examples=60000)
+    tfp_refine.initializers.MOPED(delta=0.05)(bayesian)
+    ```
+
     Reference:
         - [Krishnan et al., 2020](https://arxiv.org/abs/1906.05323)
     """
