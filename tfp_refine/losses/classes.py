@@ -34,7 +34,7 @@ class BernoulliNLL(likelihood.LikelihoodLoss):
     Example:
 
     ```python
-    model = keras.Sequential([..., keras.layers.Dense(num_labels)])
+    model = keras.Sequential([keras.Input((13,)), keras.layers.Dense(5)])
     model.compile("adam", tfp_refine.losses.BernoulliNLL())
     ```
     """
@@ -134,7 +134,7 @@ class CategoricalNLL(_ClassesLoss):
     ```python
     tokens = keras.Input([None], dtype="int32")
     x = keras.layers.Embedding(1000, 16, mask_zero=True)(tokens)
-    tagger = keras.Model(tokens, keras.layers.Dense(num_tags)(x))
+    tagger = keras.Model(tokens, keras.layers.Dense(17)(x))
     tagger.compile("adam", tfp_refine.losses.CategoricalNLL())
     ```
     """
@@ -181,6 +181,13 @@ class OrdinalNLL(_ClassesLoss):
 
     Raises:
         ValueError: If the shapes disagree, or the model ends in a sigmoid.
+
+    Example:
+
+    ```python
+    loss = tfp_refine.losses.OrdinalNLL()
+    loss([0, 2], [[0.0, 1.0], [-2.0, 3.0]])  # 1.021
+    ```
 
     Reference:
         - [McCullagh, 1980](https://doi.org/10.1111/j.2517-6161.1980.tb01109.x)

@@ -41,6 +41,13 @@ class PoissonNLL(_CountsLoss):
 
     Raises:
         ValueError: If the shapes disagree.
+
+    Example:
+
+    ```python
+    loss = tfp_refine.losses.PoissonNLL()
+    loss([[2.0]], [[0.0]])  # 1.693
+    ```
     """
 
     def __init__(
@@ -79,6 +86,13 @@ class NegativeBinomialNLL(_CountsLoss):
     Raises:
         ValueError: If `total_count` is not a positive finite number, or if the
             shapes disagree.
+
+    Example:
+
+    ```python
+    loss = tfp_refine.losses.NegativeBinomialNLL(total_count=2.0)
+    loss([[0.0]], [[0.0]])  # 0.811
+    ```
     """
 
     def __init__(

@@ -21,7 +21,20 @@ class GaussianLoss(likelihood.LikelihoodLoss):
     """Base of losses that read a Gaussian from the outputs of a model."""
 
     def loc_and_scale(self, outputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Reads mean and standard deviation, `[..., D]`, from outputs."""
+        """Reads mean and standard deviation from outputs.
+
+        Args:
+            outputs: Outputs of a model, `[..., K]`: of a batch, or draws of
+                them.
+
+        Returns:
+            loc: Mean, `[..., D]`.
+            scale: Standard deviation, `[..., D]`.
+
+        Raises:
+            NotImplementedError: If a subclass does not implement it.
+            ValueError: If the loss reads no such outputs.
+        """
         raise NotImplementedError(
             f"{type(self).__name__} must implement `loc_and_scale`"
         )
@@ -59,6 +72,13 @@ class GaussianNLL(GaussianLoss):
     Raises:
         ValueError: If `scale` is not a positive finite number, or if the
             shapes disagree.
+
+    Example:
+
+    ```python
+    loss = tfp_refine.losses.GaussianNLL(scale=0.5)
+    loss([[0.0]], [[1.0]])  # 2.226
+    ```
     """
 
     def __init__(
@@ -104,6 +124,14 @@ class HeteroscedasticGaussianNLL(GaussianLoss):
 
     Raises:
         ValueError: If `noise` is unknown, or if the shapes disagree.
+
+    Example:
+
+    ```python
+    model = keras.Sequential([keras.Input((13,)), keras.layers.Dense(2)])
+    model.compile("adam", tfp_refine.losses.HeteroscedasticGaussianNLL())
+    model.fit(x_train, y_train)
+    ```
 
     Reference:
         - [Lakshminarayanan et al., 2017](https://arxiv.org/abs/1612.01474)

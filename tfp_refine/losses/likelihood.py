@@ -45,6 +45,10 @@ class LikelihoodLoss(_validation.Shown, keras.losses.Loss):
         Returns:
             distribution: Of one number per target, without event axes. Its
                 batch shape is that of targets, behind the axes of draws.
+
+        Raises:
+            NotImplementedError: If a subclass does not implement it.
+            ValueError: If the loss reads no such outputs.
         """
         raise NotImplementedError(
             f"{type(self).__name__} must implement `predictive`"

@@ -38,6 +38,14 @@ class StudentTNLL(likelihood.LikelihoodLoss):
     Raises:
         ValueError: If `df` or `scale` is not a positive finite number, or if
             the shapes disagree.
+
+    Example:
+
+    ```python
+    model = keras.Sequential([keras.Input((13,)), keras.layers.Dense(2)])
+    model.compile("adam", tfp_refine.losses.StudentTNLL(df=4.0))
+    model.fit(x_train, y_train)
+    ```
     """
 
     def __init__(
