@@ -21,6 +21,15 @@ class CalibrationBins(NamedTuple):
         accuracy: Fraction of predictions that are right, `[K]`.
         confidence: Mean probability of the predicted class, `[K]`.
         edges: From 0 to 1, `[K + 1]`.
+
+    Example:
+
+    ```python
+    bins = tfp_refine.metrics.calibration_bins(
+        [0, 1], [[0.9, 0.1], [0.6, 0.4]], num_bins=2
+    )
+    bins.accuracy[1] - bins.confidence[1]  # -0.25
+    ```
     """
 
     counts: np.ndarray
@@ -55,6 +64,15 @@ def calibration_bins(
         ValueError: If `num_bins` is not a positive integer, shapes do not fit,
             labels are not in `[0, C)`, values are not finite, or probabilities
             do not sum to 1.
+
+    Example:
+
+    ```python
+    bins = tfp_refine.metrics.calibration_bins(
+        [0, 1], [[0.9, 0.1], [0.6, 0.4]], num_bins=2
+    )
+    bins.counts  # [0, 2]
+    ```
 
     Reference:
         - [Guo et al., 2017](https://arxiv.org/abs/1706.04599)
@@ -107,6 +125,14 @@ def expected_calibration_error(
 
     Raises:
         ValueError: As for `calibration_bins`.
+
+    Example:
+
+    ```python
+    tfp_refine.metrics.expected_calibration_error(
+        [0, 1], [[0.9, 0.1], [0.6, 0.4]]
+    )  # 0.35
+    ```
     """
     bins = calibration_bins(y_true, probs, num_bins, from_logits)
     weights = bins.counts / np.sum(bins.counts)
@@ -135,6 +161,14 @@ def maximum_calibration_error(
 
     Raises:
         ValueError: As for `calibration_bins`.
+
+    Example:
+
+    ```python
+    tfp_refine.metrics.maximum_calibration_error(
+        [0, 1], [[0.9, 0.1], [0.6, 0.4]]
+    )  # 0.6
+    ```
     """
     bins = calibration_bins(y_true, probs, num_bins, from_logits)
     return float(np.nanmax(_gaps(bins)))

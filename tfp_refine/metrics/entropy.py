@@ -28,6 +28,13 @@ def predictive_entropy(
     Raises:
         ValueError: If there are fewer than 2 classes, values are not finite,
             or probabilities do not sum to 1.
+
+    Example:
+
+    ```python
+    draws = [[[0.9, 0.1]], [[0.1, 0.9]]]  # two draws contradict each other
+    tfp_refine.metrics.predictive_entropy(draws)  # [0.693]
+    ```
     """
     probs = inputs.as_averaged_probabilities("probs", probs, from_logits)
     return _entropy(probs)
@@ -52,6 +59,13 @@ def expected_entropy(
     Raises:
         ValueError: If there is no axis of draws, there are fewer than 2
             classes, values are not finite, or probabilities do not sum to 1.
+
+    Example:
+
+    ```python
+    draws = [[[0.9, 0.1]], [[0.1, 0.9]]]  # two draws contradict each other
+    tfp_refine.metrics.expected_entropy(draws)  # [0.325]
+    ```
     """
     probs = _draws_of_probabilities(draws, from_logits)
     return np.mean(_entropy(probs), axis=0)
@@ -76,6 +90,13 @@ def mutual_information(
 
     Raises:
         ValueError: As for `expected_entropy`.
+
+    Example:
+
+    ```python
+    draws = [[[0.9, 0.1]], [[0.1, 0.9]]]  # two draws contradict each other
+    tfp_refine.metrics.mutual_information(draws)  # [0.368]
+    ```
 
     Reference:
         - [Houlsby et al., 2011](https://arxiv.org/abs/1112.5745)

@@ -26,6 +26,12 @@ def accuracy(
     Raises:
         ValueError: If shapes do not fit, labels are not in `[0, C)`, values
             are not finite, or probabilities do not sum to 1.
+
+    Example:
+
+    ```python
+    tfp_refine.metrics.accuracy([0, 1], [[0.9, 0.1], [0.6, 0.4]])  # 0.5
+    ```
     """
     probs = inputs.as_averaged_probabilities("probs", probs, from_logits)
     labels = inputs.as_labels(y_true, *probs.shape)
@@ -55,6 +61,12 @@ def brier_score(
     Raises:
         ValueError: If shapes do not fit, labels are not in `[0, C)`, values
             are not finite, or probabilities do not sum to 1.
+
+    Example:
+
+    ```python
+    tfp_refine.metrics.brier_score([0, 1], [[0.9, 0.1], [0.6, 0.4]])  # 0.37
+    ```
     """
     probs = inputs.as_averaged_probabilities("probs", probs, from_logits)
     labels = inputs.as_labels(y_true, *probs.shape)
@@ -76,6 +88,14 @@ def root_mean_squared_error(y_true: npt.ArrayLike, loc: npt.ArrayLike) -> float:
 
     Raises:
         ValueError: If shapes do not fit or values are not finite.
+
+    Example:
+
+    ```python
+    tfp_refine.metrics.root_mean_squared_error(
+        [1.0, 3.0], [[1.0], [2.0]]
+    )  # 0.707
+    ```
     """
     draws = inputs.as_draws("loc", loc)
     targets = inputs.as_targets(y_true, draws)

@@ -33,6 +33,14 @@ def negative_log_likelihood(
     Raises:
         ValueError: If shapes do not fit, labels are not in `[0, C)`, values
             are not finite, or probabilities do not sum to 1.
+
+    Example:
+
+    ```python
+    tfp_refine.metrics.negative_log_likelihood(
+        [0, 1], [[0.9, 0.1], [0.6, 0.4]]
+    )  # 0.511
+    ```
     """
     draws = inputs.as_class_draws("draws", draws, from_logits)
     labels = inputs.as_labels(y_true, draws.shape[1], draws.shape[2])
@@ -63,6 +71,15 @@ def gaussian_negative_log_likelihood(
     Raises:
         ValueError: If shapes do not fit, `scale` is not positive, or values
             are not finite.
+
+    Example:
+
+    ```python
+    loc = [[[-1.0]], [[1.0]]]  # two draws
+    tfp_refine.metrics.gaussian_negative_log_likelihood(
+        [0.0], loc, 1.0
+    )  # 1.419
+    ```
     """
     targets, draws = inputs.as_gaussian_draws(y_true, loc, scale)
     log_probs = gaussian.log_prob(targets, draws)  # [S, N, D]
@@ -87,6 +104,15 @@ def moment_matched_negative_log_likelihood(
 
     Raises:
         ValueError: As there.
+
+    Example:
+
+    ```python
+    loc = [[[-1.0]], [[1.0]]]  # two draws
+    tfp_refine.metrics.moment_matched_negative_log_likelihood(
+        [0.0], loc, 1.0
+    )  # 1.266
+    ```
 
     Reference:
         - [Lakshminarayanan et al., 2017](https://arxiv.org/abs/1612.01474),

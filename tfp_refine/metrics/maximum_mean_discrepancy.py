@@ -40,6 +40,13 @@ def mmd(
             finite, sizes disagree, the bandwidth is not positive, or half of
             the reference are one sample.
 
+    Example:
+
+    ```python
+    rng = np.random.default_rng(0)
+    tfp_refine.metrics.mmd(rng.normal(size=(200, 2)), rng.normal(size=(200, 2)))
+    ```
+
     Reference:
         - [Gretton et al., 2012](https://jmlr.org/papers/v13/gretton12a.html),
           Eq. 5

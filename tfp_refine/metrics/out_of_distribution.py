@@ -25,6 +25,12 @@ def confidence(probs: npt.ArrayLike, from_logits: bool = False) -> np.ndarray:
         ValueError: If there are fewer than 2 classes, values are not finite,
             or probabilities do not sum to 1.
 
+    Example:
+
+    ```python
+    tfp_refine.metrics.confidence([[0.9, 0.1], [0.4, 0.6]])  # [0.9, 0.6]
+    ```
+
     Reference:
         - [Hendrycks and Gimpel, 2017](https://arxiv.org/abs/1610.02136)
     """
@@ -48,6 +54,12 @@ def auroc(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> float:
 
     Raises:
         ValueError: If scores are not of rank 1, are empty or not finite.
+
+    Example:
+
+    ```python
+    tfp_refine.metrics.auroc([0.9, 0.8], [0.3, 0.85])  # 0.75
+    ```
     """
     positives = _as_scores("in_scores", in_scores)
     negatives = _as_scores("out_scores", out_scores)
@@ -74,6 +86,12 @@ def fpr_at_95_tpr(in_scores: npt.ArrayLike, out_scores: npt.ArrayLike) -> float:
 
     Raises:
         ValueError: If scores are not of rank 1, are empty or not finite.
+
+    Example:
+
+    ```python
+    tfp_refine.metrics.fpr_at_95_tpr([0.9, 0.8], [0.3, 0.85])  # 0.5
+    ```
     """
     positives = _as_scores("in_scores", in_scores)
     negatives = _as_scores("out_scores", out_scores)

@@ -30,6 +30,12 @@ def predictive_cdf(
     Raises:
         ValueError: If shapes do not fit, `scale` is not positive, or values
             are not finite.
+
+    Example:
+
+    ```python
+    tfp_refine.metrics.predictive_cdf([0.0], [[1.0]], 1.0)  # [[0.159]]
+    ```
     """
     targets, draws = inputs.as_gaussian_draws(y_true, loc, scale)
     return ops.convert_to_numpy(gaussian_mixture.cdf(targets, draws))
@@ -58,6 +64,12 @@ def interval_coverage(
 
     Raises:
         ValueError: If `level` is not in (0, 1), or as for `predictive_cdf`.
+
+    Example:
+
+    ```python
+    tfp_refine.metrics.interval_coverage([0.0, 3.0], [[0.0], [0.0]], 1.0)  # 0.5
+    ```
     """
     _validation.proportion("level", level, one=False)
     cdf = predictive_cdf(y_true, loc, scale)
@@ -84,6 +96,14 @@ def regression_calibration_error(
 
     Raises:
         ValueError: If levels are not in (0, 1), or as for `predictive_cdf`.
+
+    Example:
+
+    ```python
+    tfp_refine.metrics.regression_calibration_error(
+        [-1.0, 0.0, 1.0], [[0.0], [0.0], [0.0]], 1.0
+    )  # 0.0098
+    ```
 
     Reference:
         - [Kuleshov et al., 2018](https://arxiv.org/abs/1807.00263), Eq. 9
@@ -123,6 +143,12 @@ def crps(
     Raises:
         ValueError: As for `predictive_cdf`.
 
+    Example:
+
+    ```python
+    tfp_refine.metrics.crps([0.0], [[0.0]], 1.0)  # 0.234
+    ```
+
     Reference:
         - [Gneiting and Raftery, 2007](https://doi.org/10.1198/016214506000001437)
     """
@@ -159,6 +185,15 @@ def predictive_variance(
 
     Raises:
         ValueError: As for `predictive_cdf`.
+
+    Example:
+
+    ```python
+    loc = [[[-1.0]], [[1.0]]]  # two draws
+    variance = tfp_refine.metrics.predictive_variance(loc, 0.5)
+    variance.aleatoric  # [[0.25]]
+    variance.epistemic  # [[1.0]]
+    ```
 
     Reference:
         - [Depeweg et al., 2018](https://arxiv.org/abs/1710.07283)

@@ -31,6 +31,14 @@ def area_under_risk_coverage(
         ValueError: If shapes do not fit, labels are not in `[0, C)`, values
             are not finite, or probabilities do not sum to 1.
 
+    Example:
+
+    ```python
+    tfp_refine.metrics.area_under_risk_coverage(
+        [0, 1], [[0.9, 0.1], [0.6, 0.4]]
+    )  # 0.25
+    ```
+
     Reference:
         - [Geifman and El-Yaniv, 2017](https://arxiv.org/abs/1705.08500)
     """

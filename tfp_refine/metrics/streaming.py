@@ -99,6 +99,7 @@ class NegativeLogLikelihood(_MeanOfClasses):
 
     ```python
     nll = tfp_refine.metrics.NegativeLogLikelihood(from_logits=True)
+    loss = tfp_refine.losses.CategoricalNLL()
     model.compile("adam", loss, metrics=[nll])
     ```
     """
@@ -125,6 +126,14 @@ class BrierScore(_MeanOfClasses):
         from_logits: Whether predictions are logits.
         name: Name of the metric.
         dtype: Of its state.
+
+    Example:
+
+    ```python
+    metric = tfp_refine.metrics.BrierScore()
+    metric.update_state([0, 1], [[0.9, 0.1], [0.6, 0.4]])
+    metric.result()  # 0.37
+    ```
     """
 
     def __init__(
@@ -156,6 +165,14 @@ class ExpectedCalibrationError(_OfClasses):
 
     Raises:
         ValueError: If `num_bins` is not a positive integer.
+
+    Example:
+
+    ```python
+    metric = tfp_refine.metrics.ExpectedCalibrationError()
+    metric.update_state([0, 1], [[0.9, 0.1], [0.6, 0.4]])
+    metric.result()  # 0.35
+    ```
     """
 
     def __init__(
