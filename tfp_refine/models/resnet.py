@@ -221,5 +221,37 @@ def ResNet20(
     seed: int | None = None,
     name: str | None = None,
 ) -> keras.Model:
-    """Builds a `ResNet` of depth 20; the arguments are the same."""
+    """Builds a `ResNet` of depth 20.
+
+    Args:
+        input_shape: As for `ResNet`.
+        num_classes: As for `ResNet`.
+        variational: As for `ResNet`.
+        batch_norm: As for `ResNet`.
+        activation: As for `ResNet`.
+        conv_layer: As for `ResNet`.
+        dense_layer: As for `ResNet`.
+        l2: As for `ResNet`.
+        kernel_initializer: As for `ResNet`.
+        kernel_posterior: As for `ResNet`.
+        bias_posterior: As for `ResNet`.
+        kernel_regularizer: As for `ResNet`.
+        bias_regularizer: As for `ResNet`.
+        num_train_examples: As for `ResNet`.
+        kl_scale: As for `ResNet`.
+        seed: As for `ResNet`.
+        name: As for `ResNet`.
+
+    Returns:
+        model: `keras.Model`, `[B, H, W, C]` to logits `[B, num_classes]`.
+
+    Raises:
+        ValueError: As for `ResNet`.
+
+    Example:
+
+    ```python
+    model = tfp_refine.models.ResNet20((32, 32, 3), num_train_examples=50000)
+    ```
+    """
     return ResNet(**locals(), depth=20)
