@@ -28,7 +28,7 @@ class Adam(_validation.Shown, keras.optimizers.Adam):
     Example:
 
     ```python
-    model.compile(tfp_refine.optimizers.Adam(1e-3), loss)
+    model.compile(tfp_refine.optimizers.Adam(1e-3), "mse")
     ```
 
     Reference:

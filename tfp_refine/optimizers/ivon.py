@@ -95,6 +95,7 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
     Example:
 
     ```python
+    loss = tfp_refine.losses.CategoricalNLL()
     model.compile(tfp_refine.optimizers.IVON(0.1, len(x)), loss)
     model.fit(x, y, epochs=50)
     posterior = tfp_refine.posterior(model)
