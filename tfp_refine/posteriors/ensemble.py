@@ -34,6 +34,15 @@ class EnsemblePosterior(protocol.Posterior):
     Attributes:
         params: Members' vectors, array `[M, ...]`.
         fixed: Values of the fixed weights.
+
+    Example:
+
+    ```python
+    ensemble = tfp_refine.ensembles.deep_ensemble(
+        model, x_train, y_train, num_members=5, steps=1000
+    )
+    probs = ensemble.predict_proba(x_test, num_samples=5)  # [N, C]
+    ```
     """
 
     def __init__(
@@ -136,11 +145,23 @@ class MixturePosterior(protocol.Posterior):
     """Mixture of `M` posteriors with equal weights; draw `s` is of `s % M`.
 
     Args:
-        members: Posteriors of the same family and view, without fixed weights
-            of their own in each draw.
+        members: `M` posteriors of the same family and view, `P` weights each,
+            without fixed weights of their own in each draw.
+        history: Dict of arrays.
+        diagnostics: Dict of numbers.
 
     Attributes:
         members: Tuple of them.
+
+    Example:
+
+    ```python
+    ensemble = tfp_refine.ensembles.deep_ensemble(
+        model, x_train, y_train, num_members=3, steps=1000
+    )
+    mixture = tfp_refine.ensembles.swag(ensemble, x_train, y_train)  # MultiSWAG
+    draws = mixture.predict(x_test, num_samples=30)  # 10 of each Gaussian
+    ```
     """
 
     def __init__(

@@ -24,7 +24,7 @@ class FlowPosterior(evidence_bound.EvidenceBound, protocol.Posterior):
             float64.
         fixed: Values of the view's fixed weights, a list.
         likelihood: Object of `functional.likelihoods`.
-        prior_precision: 1 / variance of the prior of each weight.
+        prior_precision: 1 / variance of the prior of each weight, a scalar.
         link: `Link` of the outputs to class probabilities, or `None`.
         history: Dict of arrays.
         diagnostics: Dict of numbers.
@@ -34,6 +34,14 @@ class FlowPosterior(evidence_bound.EvidenceBound, protocol.Posterior):
         fixed: Values of the view's fixed weights.
         likelihood: The likelihood.
         prior_precision: That of the prior.
+
+    Example:
+
+    ```python
+    laplace = tfp_refine.laplace.LastLayerLaplace(model, "classification")
+    posterior = laplace.fit(x_train, y_train).refine(flow_length=2, epochs=20)
+    probs = posterior.predict_proba(x_test)  # [N, C]
+    ```
 
     Reference:
         - [Kristiadi et al., 2022](https://arxiv.org/abs/2205.10041)

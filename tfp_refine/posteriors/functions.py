@@ -85,6 +85,15 @@ def predict_proba(
 
     Warns:
         UserWarning: As for `predict`.
+
+    Example:
+
+    ```python
+    bayesian = tfp_refine.models.to_bayesian(model, num_train_examples=60000)
+    bayesian.compile("adam", tfp_refine.losses.CategoricalNLL())
+    probs = tfp_refine.predict_proba(bayesian, x_test, num_samples=30, seed=1)
+    classes = probs.argmax(axis=-1)
+    ```
     """
     return _posterior(model_or_posterior, num_samples, sample).predict_proba(
         x, num_samples, method=method, seed=seed, batch_size=batch_size
@@ -120,6 +129,13 @@ def summarize(
 
     Warns:
         UserWarning: As for `predict`.
+
+    Example:
+
+    ```python
+    summary = tfp_refine.summarize(model, x_test, num_samples=30, seed=1)
+    mean, std = summary.mean, summary.std
+    ```
     """
     return _posterior(model_or_posterior, num_samples, sample).summarize(
         x, num_samples, quantiles=quantiles, seed=seed, batch_size=batch_size

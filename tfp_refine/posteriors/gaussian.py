@@ -32,6 +32,16 @@ class GaussianPosterior(protocol.Posterior):
         covariance: The covariance.
         fixed: Values of the view's fixed weights.
         prior_scale: As above; of the prior.
+
+    Example:
+
+    ```python
+    loss = tfp_refine.losses.CategoricalNLL()
+    model.compile(tfp_refine.optimizers.IVON(0.1, len(x_train)), loss)
+    model.fit(x_train, y_train, epochs=100)
+    posterior = tfp_refine.posterior(model)
+    posterior.kl_divergence()  # nats
+    ```
     """
 
     def __init__(
@@ -55,7 +65,10 @@ class GaussianPosterior(protocol.Posterior):
         return np.sqrt(self.covariance.variances())
 
     def kl_divergence(self) -> float:
-        """Computes the KL divergence from the prior, `KL(q || p)`, nats.
+        """Computes the KL divergence from the prior, `KL(q || p)`.
+
+        Returns:
+            kl: Nats, a float.
 
         Raises:
             ValueError: If there is no prior.

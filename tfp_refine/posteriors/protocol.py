@@ -50,11 +50,23 @@ class Posterior(_validation.Shown, abc.ABC):
     copies of all weights: it does not change with the model.
 
     Attributes:
-        view: View of the model's weights as a vector, whose length is `P`.
+        view: View of the model's weights as a vector, `[P]`.
         link: `Link` of the outputs to class probabilities, `Links` of several
             outputs, or `None` if the model is not known to be a classifier.
         history: Dict of arrays: how the posterior was computed.
         diagnostics: Dict of numbers: how far it can be trusted.
+
+    Example:
+
+    ```python
+    for posterior in (
+        tfp_refine.posterior(model),
+        tfp_refine.ensembles.deep_ensemble(
+            model, x_train, y_train, num_members=3, steps=1000
+        ),
+    ):
+        draws = posterior.predict(x_test, num_samples=30)  # [30, N, ...]
+    ```
     """
 
     # By name, for files.
@@ -492,6 +504,14 @@ def load_posterior(
     Raises:
         ValueError: If the file cannot be read, or `model` differs from the one
             that was saved.
+
+    Example:
+
+    ```python
+    tfp_refine.posterior(model).save("posterior.zip")
+    loaded = tfp_refine.load_posterior("posterior.zip")
+    draws = loaded.predict(x_test)
+    ```
     """
     return posterior_file.read(path, model, Posterior._families, custom_objects)
 

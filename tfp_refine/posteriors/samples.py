@@ -28,6 +28,15 @@ class SamplePosterior(protocol.Posterior):
     Attributes:
         samples: Weights, array `[T, P]` or `[T, chains, P]`.
         fixed: Values of the fixed weights.
+
+    Example:
+
+    ```python
+    laplace = tfp_refine.laplace.LastLayerLaplace(model, "classification")
+    laplace.fit(x_train, y_train)
+    posterior = tfp_refine.sampling.nuts(laplace, num_chains=2)
+    posterior.samples.shape  # (500, 2, P)
+    ```
     """
 
     def __init__(

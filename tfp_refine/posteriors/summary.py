@@ -23,6 +23,13 @@ class Summary:
             outputs a dict, by their names, of those that classify.
         mutual_information: Of classes and weights, `H[mean_s p_s] -
             mean_s H[p_s]`, nats, `[N]`, likewise.
+
+    Example:
+
+    ```python
+    summary = tfp_refine.summarize(model, x_test, quantiles=(0.05, 0.95))
+    low, high = summary.quantiles  # a 90% interval of the outputs
+    ```
     """
 
     mean: Any

@@ -36,6 +36,13 @@ class VariationalPosterior(protocol.Posterior):
         model: The model.
         view: `WeightView` of it with `select="none"`.
         link: `Link` of the outputs, or `None`.
+
+    Example:
+
+    ```python
+    posterior = tfp_refine.posterior(model)
+    draws = posterior.predict(x_test, num_samples=30)  # [30, N, ...]
+    ```
     """
 
     def __init__(
@@ -110,6 +117,13 @@ def posterior(
 
     Raises:
         ValueError: If it is not a built model, or IVON has not trained it.
+
+    Example:
+
+    ```python
+    posterior = tfp_refine.posterior(model)
+    summary = posterior.summarize(x_test)
+    ```
     """
     functional.data.check_model(model)
     link = links.find(model, loss)
