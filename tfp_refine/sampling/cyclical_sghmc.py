@@ -89,6 +89,15 @@ def cyclical_sghmc(
             is of something else.
         FloatingPointError: If the loss is not finite.
 
+    Example:
+
+    ```python
+    posterior = tfp_refine.sampling.cyclical_sghmc(
+        model, x_train, y_train, num_cycles=2, samples_per_cycle=5
+    )
+    draws = posterior.predict(x_test, num_samples=10)
+    ```
+
     Reference:
         - [Zhang et al., 2020](https://arxiv.org/abs/1902.03932)
     """

@@ -29,6 +29,13 @@ def r_hat(samples: Any) -> np.ndarray:
     Raises:
         ValueError: If there are too few samples.
 
+    Example:
+
+    ```python
+    samples = np.random.default_rng(0).normal(size=(500, 4, 3))
+    tfp_refine.sampling.r_hat(samples)  # near 1: mixed
+    ```
+
     Reference:
         - [Vehtari et al., 2021](https://arxiv.org/abs/1903.08008), Section 4
     """
@@ -52,6 +59,13 @@ def effective_sample_size(samples: Any) -> np.ndarray:
 
     Raises:
         ValueError: If there are too few samples.
+
+    Example:
+
+    ```python
+    samples = np.random.default_rng(0).normal(size=(500, 4, 3))
+    tfp_refine.sampling.effective_sample_size(samples)  # about 2000 each
+    ```
 
     Reference:
         - [Vehtari et al., 2021](https://arxiv.org/abs/1903.08008), Section 3.2

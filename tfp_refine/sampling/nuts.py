@@ -69,6 +69,15 @@ def nuts_last_layer(
 
     Warns:
         UserWarning: As `nuts`.
+
+    Example:
+
+    ```python
+    laplace = tfp_refine.laplace.LastLayerLaplace(model, "classification")
+    laplace.fit(x_train, y_train)
+    posterior = tfp_refine.sampling.nuts_last_layer(laplace, seed=1)
+    probs = posterior.predict_proba(x_test)
+    ```
     """
     if not isinstance(getattr(laplace, "view", None), functional.LastLayerView):
         raise ValueError(
@@ -139,6 +148,15 @@ def nuts(
     Warns:
         UserWarning: If chains have not mixed (R-hat over 1.01), or transitions
             diverged.
+
+    Example:
+
+    ```python
+    laplace = tfp_refine.laplace.LastLayerLaplace(model, "classification")
+    laplace.fit(x_train, y_train)
+    posterior = tfp_refine.sampling.nuts(laplace, seed=1)
+    posterior.diagnostics["max_r_hat"]
+    ```
 
     Reference:
         - [Hoffman and Gelman, 2014](https://arxiv.org/abs/1111.4246)
