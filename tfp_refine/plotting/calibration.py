@@ -33,6 +33,17 @@ def reliability_diagram(
     Raises:
         ValueError: If `bins` is empty, or the arrays of a predictor do not
             fit.
+
+    Example:
+
+    ```python
+    from tfp_refine import plotting
+
+    bins = tfp_refine.metrics.calibration_bins(
+        [0, 1], [[0.9, 0.1], [0.6, 0.4]]
+    )
+    axes = plotting.reliability_diagram({"VI": bins})
+    ```
     """
     style.check("bins", bins, "at least one predictor")
     checked = {name: _checked(name, arrays) for name, arrays in bins.items()}
@@ -83,6 +94,16 @@ def entropy_cdf(entropies: style.Curves, *, ax: style.Ax = None) -> np.ndarray:
 
     Raises:
         ValueError: If there is no data set, or a predictor has no entropies.
+
+    Example:
+
+    ```python
+    from tfp_refine import plotting
+
+    rng = np.random.default_rng(0)
+    known, unseen = rng.beta(1, 5, size=200), rng.beta(5, 1, size=200)
+    axes = plotting.entropy_cdf({"known": {"VI": known}, "new": {"VI": unseen}})
+    ```
     """
     highest = _highest(entropies, "data sets, each with predictors")
     most = max(map(len, entropies.values()))
@@ -126,6 +147,16 @@ def entropy_histogram(
 
     Raises:
         ValueError: If there is no predictor, or one without entropies.
+
+    Example:
+
+    ```python
+    from tfp_refine import plotting
+
+    rng = np.random.default_rng(0)
+    known, unseen = rng.beta(1, 5, size=200), rng.beta(5, 1, size=200)
+    axes = plotting.entropy_histogram({"VI": {"known": known, "new": unseen}})
+    ```
     """
     highest = _highest(entropies, "predictors, each with data sets")
     edges = np.linspace(0.0, highest, num_bins + 1)
@@ -176,6 +207,16 @@ def integration_errors(
 
     Returns:
         axes: `matplotlib.axes.Axes` of both maps and of the curves, `[3]`.
+
+    Example:
+
+    ```python
+    from tfp_refine import plotting
+
+    means, scales = np.linspace(-4.0, 4.0, 9), np.linspace(0.1, 3.0, 8)
+    errors = np.full((9, 8), 0.01)
+    axes = plotting.integration_errors(means, scales, errors, 3 * errors)
+    ```
     """
     probit, mc = np.asarray(probit), np.asarray(mc)
     name = f"Monte Carlo, {num_samples} draws"

@@ -39,6 +39,15 @@ def ranking(
     Raises:
         ValueError: If there is no predictor, or one without scores, or a score
             is not finite.
+
+    Example:
+
+    ```python
+    from tfp_refine import plotting
+
+    scores = {"VI": [0.52, 0.55, 0.5], "refined VI": [0.45, 0.44, 0.47]}
+    axes = plotting.ranking(scores, "test NLL (nats)")
+    ```
     """
     values = {name: np.ravel(v).astype(float) for name, v in scores.items()}
     style.check("scores", values, "predictors, each with scores", nested=True)
@@ -119,6 +128,15 @@ def depth_sweep(
 
     Raises:
         ValueError: If there is no curve.
+
+    Example:
+
+    ```python
+    from tfp_refine import plotting
+
+    curve = {"depth": [1, 2], "values": [[0.5, 0.6, 0.7], [0.4, 0.5, 0.4]]}
+    axes = plotting.depth_sweep({"VI": curve}, "test NLL (nats)")
+    ```
     """
     style.check("curves", curves, "predictors")
     (axes,) = style.panels(ax, 1, width=5.6, height=3.6)
@@ -165,6 +183,15 @@ def flow_length(
 
     Raises:
         ValueError: If there is no curve.
+
+    Example:
+
+    ```python
+    from tfp_refine import plotting
+
+    curves = {"refined": {"length": [1, 5, 10], "NLL": [0.5, 0.4, 0.38]}}
+    axes = plotting.flow_length(curves, {"Laplace": {"NLL": 0.55}})
+    ```
     """
     metrics = [n for n in next(iter(curves.values()), {}) if n != "length"]
     panels = _panels(ax, curves, "length", "flows (count)", metrics)
@@ -202,6 +229,16 @@ def attack_curves(
 
     Raises:
         ValueError: If there is no curve.
+
+    Example:
+
+    ```python
+    from tfp_refine import plotting
+
+    epsilon = np.linspace(0.0, 0.5, 6)
+    curve = {"epsilon": epsilon, "accuracy": 0.9 - epsilon, "entropy": epsilon}
+    axes = plotting.attack_curves({"VI": curve})
+    ```
     """
     panels = _panels(ax, curves, "epsilon", x_label, ("accuracy", "entropy"))
     for axes in panels:
@@ -229,6 +266,15 @@ def shift_curves(
 
     Raises:
         ValueError: If there is no shift, or one without predictors.
+
+    Example:
+
+    ```python
+    from tfp_refine import plotting
+
+    curve = {"strength": [0, 15, 30], "NLL": [0.2, 0.5, 1.5]}
+    axes = plotting.shift_curves({"rotation (degrees)": {"VI": curve}})
+    ```
     """
     style.check("curves", curves, "shifts, each with predictors", nested=True)
     first = next(iter(next(iter(curves.values())).values()))
@@ -269,6 +315,15 @@ def pruning_curve(
 
     Raises:
         ValueError: If there is no curve.
+
+    Example:
+
+    ```python
+    from tfp_refine import plotting
+
+    curve = {"removed": [0, 20, 40], "nll": [0.4, 0.4, 0.9], "pruned": 25}
+    axes = plotting.pruning_curve({"VI": curve})
+    ```
     """
     style.check("curves", curves, "predictors")
     (axes,) = style.panels(ax, 1, width=6.8, height=3.6)

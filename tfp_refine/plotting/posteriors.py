@@ -27,6 +27,16 @@ def densities(
 
     Returns:
         axes: `matplotlib.axes.Axes`.
+
+    Example:
+
+    ```python
+    from tfp_refine import plotting
+
+    grid = np.linspace(-3.0, 3.0, 100)
+    exact, wide = np.exp(-(grid**2)), np.exp(-(grid**2) / 4)
+    axes = plotting.densities(grid, {"exact": exact, "VI": wide})
+    ```
     """
     grid = np.asarray(grid)
     (axes,) = style.panels(ax, 1, width=6.4, height=3.6)
@@ -71,6 +81,19 @@ def posterior_contours(
 
     Raises:
         ValueError: If there are no samples.
+
+    Example:
+
+    ```python
+    from tfp_refine import plotting
+
+    grid = np.linspace(-3.0, 3.0, 50)
+    log_density = -0.5 * (grid[:, None] ** 2 + grid**2)
+    samples = np.random.default_rng(0).normal(size=(1000, 2))
+    axes = plotting.posterior_contours(
+        grid, grid, log_density, {"NUTS": samples}
+    )
+    ```
     """
     style.check("samples", samples, "posteriors")
     first, second = np.asarray(first), np.asarray(second)
@@ -115,6 +138,16 @@ def posterior_histograms(
 
     Raises:
         ValueError: If there is no tensor, or one without posteriors.
+
+    Example:
+
+    ```python
+    from tfp_refine import plotting
+
+    rng = np.random.default_rng(0)
+    weights = {"loc": rng.normal(size=500), "scale": rng.uniform(size=500)}
+    axes = plotting.posterior_histograms({"kernel 1": {"VI": weights}})
+    ```
     """
     style.check(
         "weights", weights, "tensors, each with posteriors", nested=True
@@ -166,6 +199,17 @@ def posterior_scatter(
 
     Raises:
         ValueError: If there is no layer.
+
+    Example:
+
+    ```python
+    from tfp_refine import plotting
+
+    rng = np.random.default_rng(0)
+    names = ("loc", "scale", "bias_loc", "bias_scale")
+    layer = {name: rng.uniform(0.1, 1.0, size=50) for name in names}
+    axes = plotting.posterior_scatter({"dense": layer}, {"dense": 1.0})
+    ```
     """
     style.check("layers", layers, "layers")
     count = len(layers)

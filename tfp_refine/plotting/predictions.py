@@ -42,6 +42,16 @@ def predictive_bands(
 
     Raises:
         ValueError: If there is no predictor.
+
+    Example:
+
+    ```python
+    from tfp_refine import plotting
+
+    x = np.linspace(-4.0, 4.0, 100)
+    band = {"mean": x**3, "scale": 3.0 + np.abs(x)}
+    axes = plotting.predictive_bands(x, {"VI": band}, truth=x**3)
+    ```
     """
     style.check("predictors", predictors, "predictors")
     x = np.asarray(x)
@@ -169,6 +179,18 @@ def rotated_digit(
 
     Raises:
         ValueError: If there are no predictors, or shapes do not fit.
+
+    Example:
+
+    ```python
+    from tfp_refine import plotting
+
+    angles = [0.0, 30.0, 60.0]
+    digit = tfp_refine.datasets.load_images("digits").x_test[:1]
+    images = [tfp_refine.datasets.rotate_images(digit, a)[0] for a in angles]
+    probs = np.random.default_rng(0).dirichlet(np.ones(10), size=(20, 3))
+    axes = plotting.rotated_digit(images, angles, {"VI": probs})
+    ```
     """
     images = _checked_images(images, angles)
     draws = _checked_draws(predictors, len(angles), class_names)

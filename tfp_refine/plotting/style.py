@@ -168,11 +168,21 @@ def save(
     """Saves a figure as an image.
 
     Args:
-        axes: The figure, or its axes as the functions of this room return.
+        axes: The figure, or its axes as the functions of this room return, an
+            array of any shape.
         path: File, whose ending is the format, or a binary stream for a PNG.
         dpi: Dots per inch. Defaults to `150`.
         close: Whether pyplot forgets the figure, so that programs can draw
             many of them. Defaults to `False`.
+
+    Example:
+
+    ```python
+    from tfp_refine import plotting
+
+    axes = plotting.ranking({"VI": [0.52, 0.55]}, "test NLL (nats)")
+    plotting.save(axes, "ranking.png")
+    ```
     """
     if not isinstance(axes, Figure):
         axes = np.asarray(axes, dtype=object).ravel()[0].get_figure(root=True)

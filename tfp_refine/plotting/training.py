@@ -32,6 +32,15 @@ def learning_curves(
 
     Raises:
         ValueError: If there are no metrics, or one has no values.
+
+    Example:
+
+    ```python
+    from tfp_refine import plotting
+
+    fit = model.fit(x_train, y_train, validation_split=0.2, epochs=20)
+    axes = plotting.learning_curves(fit.history)
+    ```
     """
     history = {name: style.finite(v) for name, v in (history or {}).items()}
     style.check("history", history, "metrics, each with values", nested=True)
@@ -79,6 +88,16 @@ def convergence(
 
     Raises:
         ValueError: If there is no method, or one without runs.
+
+    Example:
+
+    ```python
+    from tfp_refine import plotting
+
+    steps = np.arange(0, 1000, 100)
+    runs = [{"step": steps, "nll": c + 1 / (1 + steps)} for c in (0.4, 0.5)]
+    axes = plotting.convergence({"I-BLM": runs}, {"nll": "test NLL (nats)"})
+    ```
     """
     style.check("curves", curves, "methods, each with runs", nested=True)
     panels = style.panels(ax, len(labels), len(labels), margin=1.6)
@@ -126,6 +145,16 @@ def memorization(
 
     Raises:
         ValueError: If there is no curve.
+
+    Example:
+
+    ```python
+    from tfp_refine import plotting
+
+    step, chance = np.arange(0, 1000, 100), np.full(10, 0.1)
+    curve = {"step": step, "train_accuracy": chance, "test_accuracy": chance}
+    axes = plotting.memorization({"VI": curve}, chance=0.1)
+    ```
     """
     style.check("curves", curves, "predictors")
     panels = style.panels(ax, 2, margin=1.6, sharey=True)
@@ -155,6 +184,15 @@ def elbo_staircase(
 
     Returns:
         axes: `matplotlib.axes.Axes`.
+
+    Example:
+
+    ```python
+    from tfp_refine import plotting
+
+    ensemble = tfp_refine.refine(model, x_train, y_train, seed=1)
+    axes = plotting.elbo_staircase(ensemble.history)
+    ```
     """
     steps, trace, after = (
         np.asarray(staircase[name])
