@@ -123,7 +123,15 @@ class CollapsedMeanKL(kl_regularizer.KLRegularizer):
     def current_alpha_reg(
         self, loc: tf.Tensor, prior_weights: kl_regularizer.PriorWeights = ()
     ) -> tf.Tensor:
-        """Returns `alpha_reg` as it stands, fixed or learned, a scalar."""
+        """Returns the current `alpha_reg`, fixed or learned.
+
+        Args:
+            loc: Posterior means, `[...]`.
+            prior_weights: As for `prior`.
+
+        Returns:
+            alpha_reg: In (0, 1], a scalar.
+        """
         if self.learn == "closed_form":
             return self._solve(loc, prior_weights)
         if self.learn == "gradient" and prior_weights:

@@ -30,6 +30,15 @@ class CollapsedMeanVarianceKL(kl_regularizer.KLRegularizer):
     Raises:
         ValueError: If an argument is invalid.
 
+    Example:
+
+    ```python
+    model = tfp_refine.models.MLP(
+        (13,),
+        kernel_regularizer=tfp_refine.regularizers.CollapsedMeanVarianceKL(),
+    )
+    ```
+
     Reference:
         - [Tomczak et al., 2021](https://openreview.net/forum?id=ykN3tbJ0qmX)
     """
@@ -75,6 +84,14 @@ class CollapsedVarianceKL(CollapsedMeanVarianceKL):
 
     Raises:
         ValueError: If an argument is invalid.
+
+    Example:
+
+    ```python
+    model = tfp_refine.models.MLP(
+        (13,), kernel_regularizer=tfp_refine.regularizers.CollapsedVarianceKL()
+    )
+    ```
 
     Reference:
         - [Tomczak et al., 2021](https://openreview.net/forum?id=ykN3tbJ0qmX)

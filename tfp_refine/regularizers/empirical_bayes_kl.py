@@ -46,6 +46,17 @@ class EmpiricalBayesKL(kl_regularizer.KLRegularizer):
             `trainable=False` goes with `closed_form=True`, which has no
             variables.
 
+    Example:
+
+    ```python
+    model = tfp_refine.models.MLP(
+        (13,),
+        kernel_regularizer=tfp_refine.regularizers.EmpiricalBayesKL(
+            closed_form=True
+        ),
+    )
+    ```
+
     Reference:
         - [Havasi et al., 2021](https://doi.org/10.3390/e23111475), section 4
     """

@@ -25,6 +25,22 @@ class PriorSite(NamedTuple):
         loc: Variable of the posterior means.
         add_weight: The `add_weight` method of the layer that owns them.
         shared: Dict of that layer, for values that its weight tensors share.
+
+    Example:
+
+    ```python
+    class LearnedMeanKL(tfp_refine.regularizers.KLRegularizer):
+        def prior_weights(self, site):
+            name = f"{site.name}_prior_loc"
+            return (site.add_weight(name=name, shape=(), initializer="zeros"),)
+
+        def prior(self, loc, scale, prior_weights=()):
+            mean = prior_weights[0] if prior_weights else 0.0
+            return tfp_refine.math.gaussian.Gaussian(mean, 1.0)
+
+
+    model = tfp_refine.models.MLP((13,), kernel_regularizer=LearnedMeanKL())
+    ```
     """
 
     name: str
@@ -45,6 +61,17 @@ class KLRegularizer(_validation.Shown, keras.regularizers.Regularizer):
     Subclasses implement `prior`, or for a prior that is not Gaussian
     `elementwise`; and `prior_weights` if the prior has parameters to learn.
     They keep each argument under its name, or implement `get_config`.
+
+    Example:
+
+    ```python
+    class ShiftedKL(tfp_refine.regularizers.KLRegularizer):
+        def prior(self, loc, scale, prior_weights=()):
+            return tfp_refine.math.gaussian.Gaussian(1.0, 0.5)
+
+
+    model = tfp_refine.models.MLP((13,), kernel_regularizer=ShiftedKL())
+    ```
     """
 
     # Whether the divergence is estimated from the draw of the forward pass.
@@ -77,7 +104,15 @@ class KLRegularizer(_validation.Shown, keras.regularizers.Regularizer):
     ) -> tuple[tf.Tensor, ...]:
         """Computes the `prior_weights` with the least divergence.
 
-        Raises a `ValueError` if they have no closed form, or there are none.
+        Args:
+            loc: Posterior means, `[...]`.
+            scale: Posterior standard deviations, `[...]`.
+
+        Returns:
+            prior_weights: Tuple of values, in the order of `prior_weights`.
+
+        Raises:
+            ValueError: If they have no closed form, or there are none.
         """
         raise ValueError(f"{type(self).__name__} has no prior scale to set.")
 

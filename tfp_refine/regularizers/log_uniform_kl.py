@@ -17,6 +17,14 @@ class LogUniformKL(kl_regularizer.KLRegularizer):
     approximation to 0.01 nats a weight. Posteriors trained with it cannot be
     refined: the prior is not Gaussian.
 
+    Example:
+
+    ```python
+    model = tfp_refine.models.MLP(
+        (13,), kernel_regularizer=tfp_refine.regularizers.LogUniformKL()
+    )
+    ```
+
     References:
         - [Kingma et al., 2015](https://arxiv.org/abs/1506.02557)
         - [Molchanov et al., 2017](https://arxiv.org/abs/1701.05369)

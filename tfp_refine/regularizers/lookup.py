@@ -37,6 +37,13 @@ def get(identifier: Any) -> keras.regularizers.Regularizer | None:
 
     Raises:
         ValueError: If the name or the config is unknown.
+
+    Example:
+
+    ```python
+    regularizer = tfp_refine.regularizers.get("collapsed_mean_kl")
+    tfp_refine.regularizers.is_kl(regularizer)  # True
+    ```
     """
     if isinstance(identifier, str) and identifier in _BY_NAME:
         return _BY_NAME[identifier]()
@@ -51,5 +58,18 @@ def get(identifier: Any) -> keras.regularizers.Regularizer | None:
 
 
 def is_kl(regularizer: Any) -> bool:
-    """Returns whether `regularizer` compares a posterior with a prior."""
+    """Returns whether a regularizer compares a posterior with a prior.
+
+    Args:
+        regularizer: Keras regularizer, or `None`.
+
+    Returns:
+        is_kl: Whether it is a `KLRegularizer`.
+
+    Example:
+
+    ```python
+    tfp_refine.regularizers.is_kl(keras.regularizers.L2(1e-4))  # False
+    ```
+    """
     return isinstance(regularizer, kl_regularizer.KLRegularizer)

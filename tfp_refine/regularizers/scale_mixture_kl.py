@@ -33,6 +33,16 @@ class ScaleMixtureKL(kl_regularizer.KLRegularizer):
         ValueError: If an argument is invalid, and, from a layer, if that layer
             does not draw weights.
 
+    Example:
+
+    ```python
+    layer = tfp_refine.layers.DenseReparameterization(
+        10,
+        kernel_regularizer=tfp_refine.regularizers.ScaleMixtureKL(0.25),
+        num_train_examples=60000,
+    )
+    ```
+
     Reference:
         - [Blundell et al., 2015](https://arxiv.org/abs/1505.05424)
     """
