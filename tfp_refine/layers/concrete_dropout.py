@@ -142,7 +142,11 @@ class ConcreteDropout(
         return self._kl_weight.apply(self.kl(), self.name)
 
     def kl(self) -> tf.Tensor:
-        """Computes the divergence from the prior, up to a constant; nats."""
+        """Computes the divergence from the prior, up to a constant.
+
+        Returns:
+            kl: Nats, a scalar.
+        """
         rate = self.rate
         squares = ops.sum(ops.square(self.layer.kernel)) / (1.0 - rate)
         if getattr(self.layer, "bias", None) is not None:

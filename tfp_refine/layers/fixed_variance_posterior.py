@@ -22,6 +22,16 @@ class FixedVariancePosterior(posterior_family.PosteriorFamily):
     Raises:
         ValueError: If `scale` is not a positive finite number.
 
+    Example:
+
+    ```python
+    layer = tfp_refine.layers.DenseFlipout(
+        10,
+        kernel_posterior=tfp_refine.layers.FixedVariancePosterior(0.01),
+        num_train_examples=60000,
+    )
+    ```
+
     Reference:
         - [Tomczak et al., 2021](https://openreview.net/forum?id=ykN3tbJ0qmX),
           where it is a baseline

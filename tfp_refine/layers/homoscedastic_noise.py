@@ -32,6 +32,8 @@ class HomoscedasticNoise(shown_layer.ShownLayer):
 
     Example:
     ```python
+    inputs = keras.Input((13,))
+    means = keras.layers.Dense(1)(inputs)
     outputs = tfp_refine.layers.HomoscedasticNoise()(means)
     model = keras.Model(inputs, outputs)
     model.compile(loss=tfp_refine.losses.HeteroscedasticGaussianNLL())

@@ -39,6 +39,16 @@ class KTiedPosterior(posterior_family.RankedFamily):
         ValueError: If an argument is invalid; and, when the layer is built, if
             `rank` is larger than a side of the matrix.
 
+    Example:
+
+    ```python
+    layer = tfp_refine.layers.DenseFlipout(
+        10,
+        kernel_posterior=tfp_refine.layers.KTiedPosterior(rank=3),
+        num_train_examples=60000,
+    )
+    ```
+
     Reference:
         - [Swiatkowski et al., 2020](https://arxiv.org/abs/2002.02655)
     """

@@ -111,6 +111,13 @@ def set_num_train_examples(
     Raises:
         ValueError: If `num_train_examples` is not a positive integer, or the
             model has no variational layers.
+
+    Example:
+
+    ```python
+    model = tfp_refine.models.MLP((13,))
+    tfp_refine.layers.set_num_train_examples(model, len(x_train))
+    ```
     """
     for layer in _variational_layers(model):
         layer.num_train_examples = num_train_examples
@@ -128,6 +135,14 @@ def set_kl_scale(model: keras.layers.Layer, kl_scale: float) -> None:
     Raises:
         ValueError: If the factor is negative or not finite, or the model is not
             built or has no variational layers.
+
+    Example:
+
+    ```python
+    tfp_refine.layers.set_kl_scale(model, 0.1)
+    model.fit(x_train, y_train, epochs=100)
+    tfp_refine.layers.set_kl_scale(model, 1.0)
+    ```
     """
     kl_scale = _validation.not_negative("kl_scale", kl_scale)
     for layer in _variational_layers(model):

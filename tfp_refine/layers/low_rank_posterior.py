@@ -37,6 +37,16 @@ class LowRankPosterior(posterior_family.RankedFamily):
         ValueError: If an argument is invalid; and, when the layer is built, if
             `rank` is larger than the number of weights.
 
+    Example:
+
+    ```python
+    layer = tfp_refine.layers.DenseFlipout(
+        10,
+        kernel_posterior=tfp_refine.layers.LowRankPosterior(rank=3),
+        num_train_examples=60000,
+    )
+    ```
+
     References:
         - [Tomczak et al., 2020](https://papers.nips.cc/paper/2020/hash/310cc7ca5a76a446f85c1a0d641ba96d-Abstract.html)
         - [Mishkin et al., 2018](https://arxiv.org/abs/1811.04504)

@@ -36,6 +36,13 @@ class MCDropout(random_layer.RandomLayer, keras.layers.Dropout):
     Raises:
         ValueError: If `rate` is not in [0, 1).
 
+    Example:
+
+    ```python
+    layer = tfp_refine.layers.MCDropout(0.1)
+    outputs = layer(np.ones((2, 50)))  # random, in predictions too
+    ```
+
     Reference:
         - [Gal and Ghahramani, 2016](https://arxiv.org/abs/1506.02142)
     """

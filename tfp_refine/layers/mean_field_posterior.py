@@ -26,6 +26,16 @@ class MeanFieldPosterior(posterior_family.PosteriorFamily):
 
     Raises:
         ValueError: If `initial_scale` is not a positive finite number.
+
+    Example:
+
+    ```python
+    layer = tfp_refine.layers.DenseFlipout(
+        10,
+        kernel_posterior=tfp_refine.layers.MeanFieldPosterior(0.01),
+        num_train_examples=60000,
+    )
+    ```
     """
 
     def __init__(self, initial_scale: float = 1e-3) -> None:

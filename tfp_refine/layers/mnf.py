@@ -99,7 +99,19 @@ class MultiplicativeLayer(estimators.LocalReparameterization):
     def multiplied_means(
         self, inputs: tf.Tensor, loc: tf.Tensor, z: tf.Tensor
     ) -> tf.Tensor:
-        """Applies the kernel's means, with multipliers `z`, `[B, D]`."""
+        """Applies the kernel's means and multipliers to inputs.
+
+        Args:
+            inputs: Inputs of the layer, `[B, ..., D]`.
+            loc: Means of the kernel, `[..., D, U]`.
+            z: Multipliers of the inputs or the outputs, `[B, D]` or `[B, U]`.
+
+        Returns:
+            outputs: Without bias and noise, `[B, ..., U]`.
+
+        Raises:
+            NotImplementedError: If a subclass does not implement it.
+        """
         raise NotImplementedError(
             f"{type(self).__name__} must implement `multiplied_means`"
         )

@@ -95,7 +95,17 @@ class SampledLayer(posterior_layer.PosteriorLayer):
         return self.layer
 
     def fan_in(self, part: str) -> int:
-        """Returns the number of inputs of a unit, for the scale of priors."""
+        """Returns the number of inputs of a unit, for the scale of priors.
+
+        Args:
+            part: Prefix of the weights, one of `parts`.
+
+        Returns:
+            fan_in: Positive integer.
+
+        Raises:
+            NotImplementedError: If a subclass does not implement it.
+        """
         raise NotImplementedError(
             f"{type(self).__name__} must implement `fan_in`"
         )

@@ -62,6 +62,15 @@ class VariationalWeight(_validation.Shown):
             in all families but those of `DenseMNF` and `Conv2DMNF`.
         has_free_scales: Whether every positive `scale` is in the family.
         is_gaussian: Whether `loc` and `scale` are those of Gaussian marginals.
+
+    Example:
+
+    ```python
+    layer = tfp_refine.layers.DenseFlipout(10, num_train_examples=60000)
+    layer.build((None, 50))
+    for weight in layer.variational_weights:
+        print(weight.name, weight.loc.shape, float(weight.kl()))
+    ```
     """
 
     family: str
@@ -264,9 +273,15 @@ class VariationalWeight(_validation.Shown):
         )
 
     def elementwise_kl(self) -> tf.Tensor:
-        """Computes the KL divergence of each weight's marginal, nats, `[...]`.
+        """Computes the KL divergence of each weight's marginal.
 
         A divergence that is estimated from a draw uses a new one.
+
+        Returns:
+            kl: Nats, `[...]`.
+
+        Raises:
+            ValueError: If there is no prior.
         """
         regularizer = self.check_prior()
         loc = keras.ops.convert_to_tensor(self.loc)
@@ -280,13 +295,16 @@ class VariationalWeight(_validation.Shown):
     def marginal_kl(
         self, seed: Seed | None = None, limited: bool = False
     ) -> tf.Tensor:
-        """Computes the KL divergence from `prior`, in nats, a scalar.
+        """Computes the KL divergence from `prior`.
 
         It equals `kl`, unless parameters of the prior are integrated out.
 
         Args:
             seed: As for `kl`.
             limited: As for `kl`.
+
+        Returns:
+            kl: Nats, a scalar.
 
         Raises:
             ValueError: If the prior is not Gaussian.
@@ -301,9 +319,10 @@ class VariationalWeight(_validation.Shown):
         )
 
     def total_correlation(self) -> tf.Tensor | None:
-        """Computes the divergence from the product of the marginals, nats.
+        """Computes the divergence from the product of the marginals.
 
-        A scalar, or `None` if weights are independent.
+        Returns:
+            kl: Nats, a scalar; `None` if weights are independent.
         """
         return None
 
