@@ -59,6 +59,14 @@ def elbo(
             or the model has no bound: a posterior without a prior, layers with
             `sample=False`, a marginal prior that is not Gaussian, a loss as
             `refine` refuses it.
+
+    Example:
+
+    ```python
+    before = tfp_refine.elbo(model, x_train, y_train, seed=1)
+    model.fit(x_train, y_train, epochs=1000)
+    after = tfp_refine.elbo(model, x_train, y_train, seed=1)  # higher
+    ```
     """
     num_samples = _validation.positive_integer("num_samples", num_samples)
     seed = functional.seeds.check(seed)

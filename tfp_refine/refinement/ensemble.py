@@ -49,6 +49,15 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
             `trace_step [T]`, `trace_elbo [M, T]`: bounds estimated from
             minibatches on the way. Bounds and costs are in nats, for the whole
             training set.
+
+    Example:
+
+    ```python
+    ensemble = tfp_refine.refine(model, x_train, y_train, seed=1)
+    ensemble.save("refined.zip")
+    loaded = tfp_refine.load_posterior("refined.zip")
+    draws = loaded.predict(x_test)
+    ```
     """
 
     def __init__(
