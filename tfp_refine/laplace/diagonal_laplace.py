@@ -128,12 +128,26 @@ class DiagonalLaplace(laplace.Laplace):
         )
 
     def output_root(self, inputs: Any) -> tf.Tensor:
-        """Computes roots of the outputs' covariances, as `Laplace`."""
+        """Computes roots `R` of the linearized outputs' covariances `R R^T`.
+
+        Args:
+            inputs: Inputs of the view, `[B, ...]` (or nested).
+
+        Returns:
+            root: float64, `[B, C, R]`.
+        """
         jacobian = self._jacobian(inputs, self.loc, self.fixed)
         return tf.cast(jacobian, tf.float64) * self.covariance.scale
 
     def output_variance(self, inputs: Any) -> tf.Tensor:
-        """Computes the variances of the outputs, as `Laplace`."""
+        """Computes the variances of the linearized outputs.
+
+        Args:
+            inputs: As for `output_root`.
+
+        Returns:
+            variance: float64, `[B, C]`.
+        """
         return tf.reduce_sum(tf.square(self.output_root(inputs)), axis=-1)
 
     def _numbers(self):

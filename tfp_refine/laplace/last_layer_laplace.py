@@ -87,13 +87,28 @@ class LastLayerLaplace(laplace.Laplace):
         self._hessian_class: Any = hessians.HESSIANS[hessian]
 
     def output_root(self, inputs: Any) -> tf.Tensor:
-        """Computes roots of the outputs' covariances, as `Laplace`."""
+        """Computes roots `R` of the linearized outputs' covariances `R R^T`.
+
+        Args:
+            inputs: Inputs of the view, features of the last layer and a one,
+                `[B, F + 1]`.
+
+        Returns:
+            root: float64, `[B, C, R]`.
+        """
         return self.hessian.output_root(
             tf.cast(inputs, tf.float64), self.covariance.scale
         )
 
     def output_variance(self, inputs: Any) -> tf.Tensor:
-        """Computes the variances of the outputs, as `Laplace`."""
+        """Computes the variances of the linearized outputs.
+
+        Args:
+            inputs: As for `output_root`.
+
+        Returns:
+            variance: float64, `[B, C]`.
+        """
         return self.hessian.output_variance(
             tf.cast(inputs, tf.float64), self.covariance.scale
         )
