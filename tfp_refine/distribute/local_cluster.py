@@ -46,8 +46,9 @@ class LocalCluster(_validation.Shown, contextlib.AbstractContextManager):
         num_workers=2, allow_all_interfaces=True
     ) as local:
         coordinator = tfp_refine.distribute.connect(local.cluster)
+        model = keras.models.load_model("trained.keras")
         ensemble = tfp_refine.refine(
-            model, x_train, y_train, coordinator=coordinator
+            model, x_train, y_train, num_members=50, coordinator=coordinator
         )
     ```
     """
@@ -79,7 +80,12 @@ class LocalCluster(_validation.Shown, contextlib.AbstractContextManager):
                 self.start(job, index)
 
     def start(self, job: str, index: int) -> None:
-        """Starts, or starts anew, process `index` of a job."""
+        """Starts or restarts a process.
+
+        Args:
+            job: `"worker"` or `"ps"`.
+            index: Number of the process in its job, from 0.
+        """
         self.kill(job, index)
         self._processes[job, index] = subprocess.Popen(
             [
@@ -95,7 +101,12 @@ class LocalCluster(_validation.Shown, contextlib.AbstractContextManager):
         )
 
     def kill(self, job: str, index: int) -> None:
-        """Kills process `index` of a job, as a machine that fails would."""
+        """Kills a process, as the failure of its machine would.
+
+        Args:
+            job: As for `start`.
+            index: As for `start`.
+        """
         process = self._processes.pop((job, index), None)
         if process is not None:
             process.kill()
@@ -103,7 +114,15 @@ class LocalCluster(_validation.Shown, contextlib.AbstractContextManager):
             process.stdin.close()
 
     def tf_config(self, job: str, index: int) -> str:
-        """Returns the `TF_CONFIG` of a process, JSON."""
+        """Returns the `TF_CONFIG` of a process.
+
+        Args:
+            job: `"chief"`, `"worker"` or `"ps"`.
+            index: As for `start`.
+
+        Returns:
+            tf_config: JSON of the cluster and of the process's place in it.
+        """
         return json.dumps(
             {
                 "cluster": cluster_spec.check(self.cluster),
