@@ -15,6 +15,7 @@ import pathlib
 import re
 import sys
 import textwrap
+from collections.abc import Iterator
 
 from tests.structure import build_file
 
@@ -31,6 +32,9 @@ _KERAS = {
     "from_config",
     "get_config",
     "on_epoch_end",
+    "on_train_batch_end",
+    "on_train_begin",
+    "on_train_end",
     "reset_state",
     "result",
     "update_state",
@@ -113,7 +117,8 @@ def has_returns(entry, text):
     """The result is described; `None` for classes and procedures."""
     if not inspect.isfunction(entry):
         return None
-    if inspect.signature(entry).return_annotation in (None, "None"):
+    # A context manager without a value is a procedure, too.
+    if inspect.signature(entry).return_annotation in (None, Iterator[None]):
         return None
     return bool(re.match("Returns|Yields", text)) or (
         re.search(r"^ *(Returns|Yields):$", text, re.M) is not None

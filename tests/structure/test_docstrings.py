@@ -52,3 +52,9 @@ def test_parts_of_a_docstring_are_seen():
         assert has(bare, bare.__doc__) is False, part
         if part != "example":
             assert has(procedure, procedure.__doc__) is None, part
+
+
+def test_docstrings_of_public_names_are_complete():
+    for part, answers in docstrings.scores().items():
+        missing = [name for name, answer in answers.items() if not answer]
+        assert len(missing) <= 0.05 * len(answers), (part, missing)

@@ -75,7 +75,7 @@ def has_parts(message, quoted):
 
 def shortened(code):
     """Returns code that trains and samples less, with the same calls."""
-    code = re.sub(r"(epochs|steps|num_members)=\d+", r"\1=2", code)
+    code = re.sub(r"\b(epochs|steps|num_members)=\d+", r"\1=2", code)
     return re.sub(r'("num_(warmup|samples)"): \d+', r"\1: 4", code)
 
 
