@@ -104,9 +104,13 @@ def prediction_intervals(
     Example:
 
     ```python
-    low, high = np.quantile(targets_drawn, (0.025, 0.975), axis=0)
-    curves = {"target": y_test, "mean": mean, "low": low, "high": high}
-    tfp_refine.plotting.prediction_intervals({"VI": curves})
+    from tfp_refine import plotting
+
+    rng = np.random.default_rng(0)
+    mean, target = rng.normal(size=50), rng.normal(size=50)
+    low, high = mean - 2.0, mean + 2.0
+    curves = {"target": target, "mean": mean, "low": low, "high": high}
+    axes = plotting.prediction_intervals({"VI": curves})
     ```
     """
     style.check("predictors", predictors, "predictors")
