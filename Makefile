@@ -35,9 +35,12 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' \
 		Makefile
 
-demo: $(DEMO_STAMP) ## Refine a posterior on the yacht data, into DEMO_DIR
-	$(BIN)/python -m tfp_refine.experiments.uci \
-		--dataset=yacht --seeds=3 --output_dir="$(DEMO_DIR)"
+demo: $(DEMO_STAMP) ## Refine posteriors on the concrete data, into DEMO_DIR
+	$(BIN)/python -m tfp_refine.experiments.uci --dataset=concrete --seeds=3 \
+		--systems=vi,longer,refined,deep_ensemble,refined_ensemble \
+		--likelihood=heteroscedastic --train_steps=20000 --batch_size=128 \
+		--learning_rate=1e-2 --learning_rate_schedule=cosine \
+		--output_dir="$(DEMO_DIR)"
 
 test: lint ## Check style and types, run all but the slow tests
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not slow"

@@ -301,6 +301,8 @@ class Refinement(config.Config):
             variable. The paper: 1e-3, constant.
         refine_learning_rate_decay: Of refined: decay of that rate within each
             auxiliary variable.
+        member_scale: Of refined_ensemble: standard deviation that the posterior
+            around each network starts from.
         refine_deterministic: Of refined: refine weights without a posterior
             along with the others.
         num_eval_samples: Draws in each estimate of a bound.
@@ -321,6 +323,7 @@ class Refinement(config.Config):
     refine_learning_rate_decay: Literal["constant", "linear", "cosine"] = (
         "linear"
     )
+    member_scale: Positive = 1e-2
     refine_deterministic: bool = False
     num_eval_samples: Count = 10
     mapping: Literal["auto", "map", "vmap"] = "auto"

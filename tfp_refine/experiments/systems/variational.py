@@ -86,7 +86,7 @@ def refine_ensemble(fit, start):
         regularizer=regularizers.GaussianKL(
             networks.prior_scale(config.prior_scale)
         ),
-        posterior=layers.MeanFieldPosterior(config.initial_scale),
+        posterior=layers.MeanFieldPosterior(config.member_scale),
         initializer=None,
         seed=fit.seed("weights"),
     )
