@@ -29,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-slow torture lint format build-file bazel-test has-bazel \
-	bench docs docs-serve clean
+	bench docs docs-serve notebooks clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' \
@@ -80,6 +80,9 @@ docs: $(DOCS_STAMP) ## Build the site with the documentation, into site/
 
 docs-serve: $(DOCS_STAMP) ## Show the site while the pages are written
 	$(MKDOCS) serve --strict
+
+notebooks: $(TEST_STAMP) ## Run the notebooks in colab/, store their outputs
+	$(BIN)/python docs/notebooks.py
 
 clean: ## Delete the environment, caches, the site and results of `make demo`
 	rm -rf $(VENV) build dist *.egg-info demo_output site \

@@ -9,29 +9,28 @@
 # ---
 
 # %% [markdown]
-# # A posterior for a network that is trained already
+# # A posterior for a pretrained network
 #
 # [![Open In Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/tfp-refine/tfp_refine/blob/main/colab/laplace_refinement.ipynb)
 #
-# A trained Keras classifier gets a posterior of its last layer in seconds, without
-# being trained again: Laplace's approximation. Where that Gaussian is a poor fit,
-# a short normalizing flow refines it, and the no-U-turn sampler tells how near the
-# truth either is.
-#
-# About three minutes on a laptop's CPU.
+# Laplace's approximation gives the last layer of a trained Keras classifier a Gaussian
+# posterior in seconds, without further training. Where a Gaussian fits badly, a short
+# normalizing flow refines it. We use the no-U-turn sampler (NUTS) to measure the error
+# of each. This takes about two minutes on one CPU core.
 #
 # Method: [Kristiadi et al., 2022](https://arxiv.org/abs/2205.10041).
 #
 # By the tfp_refine authors; [Apache License 2.0](https://www.apache.org/licenses/LICENSE-2.0).
 
 # %%
-# Only where the package is missing, as on Colab: install it.
+# Installs the package if it is missing, as on Colab, and what it needs that is
+# missing or too old.
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("tfp_refine") is None:
-    package = "tfp_refine[tf,tfds,plot]"
+    package = "tfp_refine[tf,plot]"
     source = "git+https://github.com/tfp-refine/tfp_refine"
     subprocess.check_call(
         [sys.executable, "-m", "pip", "install", "-q", f"{package} @ {source}"]
@@ -40,25 +39,23 @@ if importlib.util.find_spec("tfp_refine") is None:
 # %%
 import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # Hides TensorFlow's logs.
 
 import keras
+import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib import pyplot as plt
 
 import tfp_refine as tfr
 from tfp_refine import plotting
 
 # %matplotlib inline
 
-# Fewer steps where only the code is tested.
-FAST = os.environ.get("TFP_REFINE_FAST") == "1"
 keras.utils.set_random_seed(1)
 
 # %% [markdown]
-# ## A network like any other
-# Nothing of it is Bayesian, and nothing needs to be changed. Any model will do
-# that ends in a `Dense` layer, with a softmax after it or without.
+# ## A trained network
+# Nothing in it is Bayesian, and nothing needs to change. Any model works that ends in a
+# `Dense` layer, with or without a softmax.
 
 # %%
 digits = tfr.datasets.standardized_images(tfr.datasets.load_images("digits"))
@@ -76,15 +73,15 @@ model = keras.Sequential(
     ]
 )
 model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
-model.fit(x_train, y_train, epochs=2 if FAST else 30, verbose=0)
+model.fit(x_train, y_train, epochs=30, verbose=0)
 model.evaluate(x_test, y_test, verbose=0, return_dict=True)
 
 # %% [markdown]
 # ## Laplace's approximation
-# The features before the last layer are computed once. The posterior is Gaussian,
-# around the trained weights, with the curvature of the likelihood there. Its one
-# hyper-parameter, the precision of the prior, is the one under which the data are
-# most probable: no validation data are needed.
+# The features before the last layer are computed once. The posterior is a Gaussian
+# around the trained weights, with the curvature of the log likelihood there. Its only
+# hyperparameter is the precision of the prior. We choose the one with the highest
+# evidence, so that no validation data are needed.
 
 # %%
 laplace = tfr.laplace.LastLayerLaplace(model, "classification")
@@ -93,52 +90,56 @@ precisions = np.logspace(-2.0, 1.5, 50)
 evidence = [laplace.log_marginal_likelihood(p) for p in precisions]
 best = laplace.optimize_prior_precision()
 
-_, axes = plt.subplots(figsize=(5, 3), layout="constrained")
-axes.semilogx(precisions, evidence)
-axes.axvline(best, color="C1", linestyle=":", label=f"best, {best:.2g}")
-axes.set_xlabel("prior precision")
-axes.set_ylabel("log evidence (nats)")
+figure, axes = plt.subplots(figsize=(5, 3), layout="constrained")
+axes.semilogx(precisions, evidence, color="#084594")
+axes.axvline(best, color="0.4", linestyle=":", label=f"best: {best:.2g}")
+axes.set(xlabel="prior precision", ylabel="log evidence (nats)")
 axes.legend()
+plt.show()
+
 # %% [markdown]
-# `predict` returns draws of what the model returns, `[draws, examples, classes]`,
-# and `predict_proba` class probabilities, averaged, as everywhere in this package.
-# Closed forms are quicker, and approximate:
+# `predict_proba` returns class probabilities, averaged over draws of the weights
+# (`"mc"`). The other methods are closed forms: faster, but approximate. The numbers are
+# negative log likelihoods (NLL) of the test images.
 
 # %%
 for method in ("mc", "linearized", "probit", "mean_field"):
     probs = laplace.predict_proba(x_test, method=method, seed=1)
-    nll = tfr.metrics.negative_log_likelihood(y_test, probs[np.newaxis])
+    nll = tfr.metrics.negative_log_likelihood(y_test, probs[None])
     print(f"{method:12s} {nll:.3f}")
 
 # %% [markdown]
-# ## Refined by a flow
-# `refine` moves draws of this Gaussian by a chain of radial flows, so that the
-# bound on the evidence rises. It works on the cached features alone.
+# ## Refinement by a flow
+# `refine` transforms draws from this Gaussian by a chain of radial flows, which raises
+# the evidence lower bound. It needs only the cached features.
 
 # %%
-epochs = {"epochs": 2} if FAST else {}
 refined = {
-    length: laplace.refine(flow_length=length, seed=1, verbose=0, **epochs)
+    length: laplace.refine(flow_length=length, seed=1, verbose=0)
     for length in (1, 5)
 }
-print(f"bound: Laplace {laplace.elbo().mean():.1f} nats")
+print(f"Laplace bound {laplace.elbo().mean():.1f} nats")
 for length, posterior in refined.items():
-    print(f"{length} flows {posterior.elbo().mean():.1f} nats")
+    print(f"{length} flow(s)     {posterior.elbo().mean():.1f} nats")
 
 # %% [markdown]
-# ## How near the truth?
-# The no-U-turn sampler samples the exact posterior, but takes longer. R-hat measures
-# whether its chains agree: it is 1 if they do.
+# ## Comparison with NUTS
+# NUTS samples from the exact posterior, but takes longer. R-hat compares its chains: it
+# is 1 if they agree.
 
 # %%
-steps = 10 if FAST else 500
 samples = tfr.sampling.nuts_last_layer(
-    laplace, num_warmup=steps, num_samples=steps, seed=1, verbose=0
+    laplace, num_warmup=500, num_samples=500, seed=1, verbose=0
 )
 print(
     f"largest R-hat {samples.diagnostics['max_r_hat']:.3f}, smallest effective "
     f"sample size {samples.diagnostics['min_effective_sample_size']:.0f}"
 )
+
+# %% [markdown]
+# The maximum mean discrepancy (MMD) is a distance between two sets of samples. Half of
+# the chains are the reference; the other half shows its noise. ECE is the expected
+# calibration error.
 
 # %%
 posteriors = {
@@ -147,15 +148,15 @@ posteriors = {
     "5 flows": refined[5],
     "NUTS": samples,
 }
-# Half of the chains are the reference; the other half shows its noise.
-reference = samples.samples[:, ::2].reshape(-1, laplace.loc.size)
+reference, others = (
+    samples.samples[:, first::2].reshape(-1, laplace.loc.size)
+    for first in (0, 1)
+)
 print("             MMD     NLL     ECE")
 for name, posterior in posteriors.items():
     probs = posterior.predict(x_test, num_samples=200, seed=1)
     drawn = (
-        samples.samples[:, 1::2].reshape(reference.shape)
-        if name == "NUTS"
-        else posterior.sample(len(reference), seed=1)
+        others if name == "NUTS" else posterior.sample(len(reference), seed=1)
     )
     print(
         f"{name:10s}"
@@ -165,9 +166,12 @@ for name, posterior in posteriors.items():
     )
 
 # %% [markdown]
-# Laplace's approximation is too unsure of what the network knows well; the refined
-# one is as sure as the sampler. What none of them has seen, they should not know:
-# images whose pixels are those of different digits.
+# Laplace's approximation is underconfident on test digits; the refined posterior is as
+# confident as NUTS.
+#
+# ## Unknown inputs
+# Each pixel of a shuffled image comes from a different digit. Predictions for such
+# images should be uncertain.
 
 # %%
 shuffled = np.random.default_rng(1).permuted(
@@ -195,8 +199,8 @@ axes = plotting.entropy_histogram(
 
 # %% [markdown]
 # ## Two weights
-# Where a posterior has two weights, it can be drawn: a logistic regression on 50
-# points. Lines hold 50, 90 and 99% of the true posterior.
+# A posterior of two weights can be drawn. This one belongs to a logistic regression on
+# 50 points; the contours hold 50, 90 and 99% of the exact posterior.
 
 # %%
 rng = np.random.default_rng(3)
@@ -212,17 +216,16 @@ linear.compile(
     keras.optimizers.Adam(0.1),
     keras.losses.BinaryCrossentropy(from_logits=True),
 )
-linear.fit(points, labels[:, None], 50, epochs=10 if FAST else 300, verbose=0)
+linear.fit(points, labels[:, None], batch_size=50, epochs=300, verbose=0)
 
 gaussian = tfr.laplace.LastLayerLaplace(
     linear, "classification", prior_precision=0.01
 ).fit(points, labels, verbose=0)
-flow = gaussian.refine(flow_length=10, seed=1, verbose=0, **epochs)
-steps = 10 if FAST else 1000
-truth = tfr.sampling.nuts_last_layer(
+flow = gaussian.refine(flow_length=10, seed=1, verbose=0)
+exact = tfr.sampling.nuts_last_layer(
     gaussian,
-    num_warmup=steps,
-    num_samples=steps,
+    num_warmup=1000,
+    num_samples=1000,
     target_accept_prob=0.95,
     seed=1,
     verbose=0,
@@ -230,41 +233,34 @@ truth = tfr.sampling.nuts_last_layer(
 
 
 def log_density(theta):
-    """Returns the logarithm of the posterior, but for a constant."""
+    """Returns the log density of the posterior, up to a constant."""
     logits = np.where(labels == 1, 1.0, -1.0) * (theta @ points.T)
     prior = -0.5 * 0.01 * np.sum(theta**2, axis=-1)
     return prior - np.logaddexp(0.0, -logits).sum(axis=-1)
 
 
 drawn = {
-    name: posterior.sample(2000, seed=1)
-    for name, posterior in (
-        ("Laplace", gaussian),
-        ("refined", flow),
-        ("NUTS", truth),
-    )
+    "Laplace": gaussian.sample(2000, seed=1),
+    "refined": flow.sample(2000, seed=1),
+    "NUTS": exact.sample(2000, seed=1),
 }
 low, high = np.quantile(drawn["NUTS"], [0.002, 0.998], axis=0)
 lines = np.linspace(low - 1.0, high + 1.0, 121).T
 grid = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1)
-axes = plotting.posterior_contours(
-    *lines,
-    log_density(grid),
-    {
-        f"{name}: MMD {tfr.metrics.mmd(drawn['NUTS'], values):.4f}": values
-        for name, values in drawn.items()
-        if name != "NUTS"
-    }
-    | {"NUTS": drawn["NUTS"]},
-)
+axes = plotting.posterior_contours(*lines, log_density(grid), drawn)
+for name in ("Laplace", "refined"):
+    distance = tfr.metrics.mmd(drawn["NUTS"], drawn[name])
+    print(f"{name:8s} MMD to NUTS {distance:.4f}")
 
 # %% [markdown]
-# ## Kept
-# A posterior is saved with its model, and without the training data.
+# ## Save it
+# A posterior is saved with its model, without the training data.
 
 # %%
 refined[5].save("refined.posterior")
 loaded = tfr.load_posterior("refined.posterior")
-np.testing.assert_array_equal(
-    loaded.predict(x_test[:5], seed=1), refined[5].predict(x_test[:5], seed=1)
-)
+loaded.predict_proba(x_test[:1], seed=1).round(2)
+
+# %% [markdown]
+# ## What to try next
+# Train deep Bayesian networks from good starting points in [Initialization](https://github.com/tfp-refine/tfp_refine/blob/main/colab/initialization.ipynb), or follow the recipe in [Calibrate a classifier](https://github.com/tfp-refine/tfp_refine/blob/main/docs/how_to/calibrate.md).
