@@ -40,14 +40,14 @@ TFDS = ["tensorflow-datasets", "importlib_resources"]
 CORRUPTIONS = ["scikit-image", "opencv-python-headless", "pillow", *TFDS]
 PLOT = ["matplotlib"]
 TENSORBOARD = ["tensorboard"]
-NOTEBOOK = ["jupytext", "nbclient", "nbformat", "ipykernel", *PLOT]
+NOTEBOOK = ["jupytext", "nbclient", "nbformat", "ipykernel", "pillow", *PLOT]
 MYPY = "mypy>=2.4,<3"  # Reports differ by release.
 RUFF = "ruff>=0.17,<0.18"  # What `ruff format` accepts differs by release.
 DOCS = [
     "mkdocs<2",  # Which has no plugins.
     "mkdocs-material",
     "mkdocstrings[python]",
-    "jupytext",  # Notebooks become pages.
+    "nbformat",  # Notebooks become pages.
     RUFF,  # Breaks the lines of signatures.
 ]
 TEST = [

@@ -1,19 +1,20 @@
 """Pages of the site that are made from the code: the API and the tutorials.
 
 MkDocs runs this file as a hook: see `hooks` in `mkdocs.yml`. A new room of
-`tfp_refine`, a public name, or a notebook in `colab/`, gets its page without a
-change here.
+`tfp_refine`, a public name, or a notebook that `docs/index.md` lists, gets its
+page without a change here.
 """
 
 import ast
 import pathlib
 import re
 
-import jupytext
+import nbformat
 from mkdocs.structure import files as mkdocs_files
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGE = "tfp_refine"
+_FILES = r"https://github\.com/tfp-refine/tfp_refine/blob/main"
 # Rooms that users do not import.
 INTERNAL = ("_validation", "experiments", "math", "functional")
 # Rooms in which only these classes show what they inherit: the many others of
@@ -154,11 +155,13 @@ the extra `plot` and is imported by its full name.
 
 
 def tutorials():
-    """Returns `{name: Markdown}` of the notebooks in `colab/`."""
-    return {
-        path.stem: "\n\n".join(map(_markdown, jupytext.read(path).cells)) + "\n"
-        for path in sorted((ROOT / "colab").glob("*.py"))
-    }
+    """Returns `{name: Markdown}` of the notebooks, in their order."""
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    pages = {}
+    for name in re.findall(r"\(tutorials/(\w+)\.md\)", index):
+        notebook = nbformat.read(ROOT / "colab" / f"{name}.ipynb", as_version=4)
+        pages[name] = "\n\n".join(map(_markdown, notebook.cells)) + "\n"
+    return pages
 
 
 def break_cells(html):
@@ -178,8 +181,19 @@ def break_cells(html):
 def _markdown(cell):
     if cell.cell_type == "markdown":
         # The badge is an image of another host: pages need no network.
-        return re.sub(r"\[!\[(.+?)\]\(.+?\)\]", r"[\1]", cell.source)
-    return f"```python\n{cell.source}\n```"
+        text = re.sub(r"\[!\[(.+?)\]\(.+?\)\]", r"[\1]", cell.source)
+        text = re.sub(rf"{_FILES}/colab/(\w+)\.ipynb", r"\1.md", text)
+        return re.sub(rf"{_FILES}/docs/", "../", text)
+    parts = [f"```python\n{cell.source}\n```"]
+    for output in cell.outputs:
+        data = output.get("data", {})
+        if "image/png" in data:
+            png = "".join(data["image/png"].split())
+            parts.append(f"![Figure](data:image/png;base64,{png})")
+        else:
+            text = output.get("text") or data["text/plain"]
+            parts.append(f"```text\n{text.rstrip()}\n```")
+    return "\n\n".join(parts)
 
 
 def on_config(config):

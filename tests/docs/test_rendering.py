@@ -31,11 +31,22 @@ def test_call_arguments_become_a_list_and_nothing_else_does():
     ).replace("    **kwargs: ", "    - `**kwargs`: ")
 
 
-def test_notebooks_become_markdown_with_their_code():
-    text = load("pages").tutorials()["quickstart"]
+def test_notebooks_become_markdown_with_their_code_and_outputs():
+    pages = load("pages").tutorials()
+    assert list(pages)[0] == "quickstart"
+    text = pages["quickstart"]
     assert text.startswith("# ")
     assert "```python\n" in text
+    assert "refined        NLL 0." in text.partition("```text\n")[2]
+    assert "](data:image/png;base64," in text
     assert "jupytext" not in text
+
+
+def test_links_of_notebooks_lead_to_pages_of_the_site():
+    for text in load("pages").tutorials().values():
+        last = text.rpartition("## What to try next")[2]
+        assert ".md)" in last
+        assert "github.com" not in last
 
 
 def test_names_in_tables_break_between_words():
