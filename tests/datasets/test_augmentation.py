@@ -103,7 +103,7 @@ def test_graph_gives_what_eager_gives_for_batches_of_unknown_size():
     ("x", "padding", "message"),
     [
         (IMAGES[0], 4, r"\[B, H, W, C\].*\(6, 5, 2\)"),
-        (IMAGES, -1, "non-negative.*padding=-1"),
+        (IMAGES, -1, "not negative.*padding=-1"),
     ],
 )
 def test_rejects(x, padding, message):

@@ -201,7 +201,7 @@ def test_packages_of_other_corruptions_may_be_missing(monkeypatch, corruption):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("spatter", 1), "one of brightness, .*zoom_blur. .*'spatter'"),
+        (("spatter", 1), "one of 'brightness', .*zoom_blur'. .*'spatter'"),
         ((None, 1), "corruption=None"),
         (("fog", 0), "`severity` must be a positive integer.*=0"),
         (("fog", 6), "severity=6"),

@@ -153,7 +153,7 @@ def test_embedded_data_split():
         ({"split": 0.5}, "`split` must be an integer, not negative"),
         ({"split": True}, "`split` must be an integer, not negative"),
         ({"split": 0, "seed": -3}, "`seed` must be .*seed=-3"),
-        ({"split": 0, "kind": "fold"}, "'random' or 'given'.*'fold'"),
+        ({"split": 0, "kind": "fold"}, "'random', 'given'.*'fold'"),
         ({"split": 0, "test_fraction": 0.0}, r"in \(0, 1\).*=0.0"),
         ({"split": 0, "test_fraction": 1.0}, r"in \(0, 1\).*=1.0"),
         ({"split": 0, "test_fraction": float("nan")}, r"in \(0, 1\)"),

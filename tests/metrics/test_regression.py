@@ -75,3 +75,14 @@ def test_single_precision_tensors_are_averaged_in_double():
 def test_root_mean_squared_error_rejects(y_true, loc, message):
     with pytest.raises(ValueError, match=message):
         metrics.root_mean_squared_error(y_true, loc)
+
+
+def test_the_error_of_large_numbers_is_finite():
+    y = np.full((2, 1), 1e300)
+    assert metrics.root_mean_squared_error(y, -y) == 2e300
+
+
+def test_the_score_of_tiny_scales_is_the_absolute_error():
+    y, loc = np.zeros((2, 1)), np.full((2, 1), 3.0)
+    np.testing.assert_allclose(metrics.crps(y, loc, 1e-300), 3.0)
+    np.testing.assert_array_equal(metrics.predictive_cdf(y, loc, 1e-300), 0.0)

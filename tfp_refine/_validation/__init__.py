@@ -1,6 +1,8 @@
 """Checks of arguments that many functions take, and arguments as text."""
 
 from tfp_refine._validation.image_shape import image_shape
+from tfp_refine._validation.kind import instance
+from tfp_refine._validation.kind import path
 from tfp_refine._validation.one_of import one_of
 from tfp_refine._validation.positive import all_positive_integers
 from tfp_refine._validation.positive import finite
@@ -21,9 +23,11 @@ __all__ = [
     "all_positive_integers",
     "finite",
     "image_shape",
+    "instance",
     "not_negative",
     "not_negative_integer",
     "one_of",
+    "path",
     "positive",
     "positive_integer",
     "positive_integers",

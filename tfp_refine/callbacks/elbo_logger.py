@@ -43,7 +43,7 @@ class ELBOLogger(_validation.Shown, keras.callbacks.Callback):
 
     def __init__(self, nll: str = "nll") -> None:
         super().__init__()
-        self.nll = nll
+        self.nll = _validation.instance("nll", nll, str, "the name of a metric")
         self._seeds = keras.random.SeedGenerator(0)
 
     def on_epoch_end(

@@ -4,6 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfp_refine import _validation
 from tfp_refine.math import philox
 
 
@@ -29,7 +30,8 @@ def crop_and_flip(
         augmented: Images, `[B, H, W, C]`.
 
     Raises:
-        ValueError: If `x` is not of rank 4 or `padding` is negative.
+        ValueError: If `x` is not of rank 4, `seed` is no pair or `padding` is
+            negative.
 
     Example:
 
@@ -46,16 +48,16 @@ def crop_and_flip(
         raise ValueError(
             f"`x` must be images [B, H, W, C]. Received: shape {x.shape}"
         )
-    if padding < 0:
-        raise ValueError(
-            "`padding` must be a non-negative number of pixels. "
-            f"Received: padding={padding!r}"
-        )
-    batch, height, width = tf.unstack(tf.shape(x)[:3])
-    offset_seed, flip_seed = tf.unstack(
+    try:
         # Of one type, as (1, 2) splits otherwise in 32 than in 64 bits.
-        philox.split(tf.cast(seed, tf.int64), 2)
-    )
+        pair = tf.ensure_shape(tf.cast(seed, tf.int64), [2])
+    except (TypeError, ValueError, tf.errors.OpError) as error:
+        raise ValueError(
+            f"`seed` must be a pair of integers. Received: seed={seed!r}"
+        ) from error
+    padding = _validation.not_negative_integer("padding", padding)
+    batch, height, width = tf.unstack(tf.shape(x)[:3])
+    offset_seed, flip_seed = tf.unstack(philox.split(pair, 2))
     offsets = philox.uniform(
         [batch, 2], offset_seed, tf.int32, maxval=2 * padding + 1
     )

@@ -5,6 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfp_refine import _validation
 from tfp_refine.math import philox
 
 # Keeps the random numbers of `augment` apart from those of the shuffle, which
@@ -39,6 +40,9 @@ def training_batches(
     Returns:
         dataset: `tf.data.Dataset` of `(x, y)`.
 
+    Raises:
+        ValueError: If an argument is invalid, or `x` and `y` differ in length.
+
     Example:
 
     ```python
@@ -46,8 +50,21 @@ def training_batches(
     model.fit(batches, steps_per_epoch=10, epochs=2, shuffle=False)
     ```
     """
+    batch_size = _validation.positive_integer("batch_size", batch_size)
+    seed = _validation.not_negative_integer("seed", seed)
+    first_step = _validation.not_negative_integer("first_step", first_step)
+    x, y = _examples("x", x), _examples("y", y)
     num_examples = len(x)
-    x, y = tf.convert_to_tensor(x), tf.convert_to_tensor(y)
+    if len(y) != num_examples:
+        raise ValueError(
+            "`x` and `y` must hold the same number of examples. Received: "
+            f"{num_examples} and {len(y)}"
+        )
+    if augment is not None and not callable(augment):
+        raise ValueError(
+            "`augment` must be a function of a batch and a seed, or None. "
+            f"Received: augment={augment!r}"
+        )
     if num_examples <= batch_size:
         dataset = tf.data.Dataset.from_tensors((x, y)).repeat()
     else:
@@ -88,3 +105,19 @@ def _augment_seed(seed, step):
     return philox.fold_in(
         tf.stack([tf.cast(seed, tf.int64), step]), _AUGMENT_STREAM
     )
+
+
+def _examples(name, value):
+    try:
+        found = tf.convert_to_tensor(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"`{name}` must be an array. Received: {type(value).__name__} "
+            f"({error})"
+        ) from error
+    if not found.shape.rank or not found.shape[0]:
+        raise ValueError(
+            f"`{name}` must hold examples along its first axis. "
+            f"Received: shape {found.shape}"
+        )
+    return found

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn import datasets
 
+from tfp_refine import _validation
 from tfp_refine.datasets import uci
 
 CLASS_TABLES = ("breast_cancer", "digits", "iris", "wine")
@@ -63,6 +64,7 @@ def load_class_table(
     data.features.shape  # (178, 13)
     ```
     """
+    _validation.instance("name", name, str, "that of a data set")
     if data_dir is None:
         if name not in CLASS_TABLES:
             raise ValueError(

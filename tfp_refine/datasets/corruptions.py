@@ -89,11 +89,7 @@ def corrupt_images(
     Reference:
         - [Hendrycks and Dietterich, 2019](https://arxiv.org/abs/1903.12261)
     """
-    if corruption not in _CORRUPTIONS:
-        raise ValueError(
-            f"`corruption` must be one of {', '.join(CORRUPTIONS)}. "
-            f"Received: corruption={corruption!r}"
-        )
+    _validation.one_of("corruption", corruption, CORRUPTIONS)
     if _validation.positive_integer("severity", severity) > 5:
         raise ValueError(
             f"`severity` must be at most 5. Received: severity={severity!r}"

@@ -1,9 +1,12 @@
 """An image classification data set as arrays, and parts of one."""
 
 import operator
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from tfp_refine import _validation
 
 
 class ImageData(NamedTuple):
@@ -130,7 +133,14 @@ def split_classes(
     known.num_classes  # 5
     ```
     """
-    classes = [int(number) for number in classes]
+    _validation.instance("data", data, ImageData, "an ImageData")
+    _validation.instance("classes", classes, Sequence, "a list of integers")
+    try:
+        classes = [operator.index(number) for number in classes]
+    except TypeError as error:
+        raise ValueError(
+            f"`classes` must hold integers. Received: classes={classes!r}"
+        ) from error
     if (
         len(set(classes)) != len(classes)
         or not 2 <= len(classes) < data.num_classes

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfp_refine import _validation
+from tfp_refine.datasets import pixels
 from tfp_refine.datasets.image_data import ImageData
 from tfp_refine.datasets.standardizer import Standardizer
 
@@ -83,6 +84,7 @@ def standardized_images(
     split = tfp_refine.datasets.standardized_images(data, 0.1, seed=1)
     ```
     """
+    _validation.instance("data", data, ImageData, "an ImageData")
     data = ImageData.from_arrays(*data)
     num_validation = _count(validation_fraction, len(data.x_train))
     seed = _validation.not_negative_integer("seed", seed)
@@ -125,12 +127,15 @@ def standardize_pixels(images: np.ndarray, scaler: Standardizer) -> np.ndarray:
     x = tfp_refine.datasets.standardize_pixels(rotated, split.scaler)
     ```
     """
-    images = np.asarray(images)
+    _validation.instance("scaler", scaler, Standardizer, "a Standardizer")
+    images = pixels.numbers(images)
     if images.ndim != 4 or images.shape[-1:] != scaler.loc.shape:
         raise ValueError(
             f"`images` must be [N, H, W, {scaler.loc.shape[0]}], with the "
             f"channels of the scaler. Received: shape {images.shape}"
         )
+    if not np.all(np.isfinite(images)):
+        raise ValueError("`images` must be finite. Received: NaN or infinity")
     return _standardize(images, np.arange(len(images)), scaler)
 
 

@@ -8,7 +8,7 @@ _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
 
 def check_pixels(images: np.ndarray, channels=(1, 3)) -> np.ndarray:
     """Checks that images are uint8, `[N, H, W, C]`; `()` allows any `C`."""
-    images = np.asarray(images)
+    images = numbers(images)
     if (
         images.ndim != 4
         or images.dtype != np.uint8
@@ -21,6 +21,17 @@ def check_pixels(images: np.ndarray, channels=(1, 3)) -> np.ndarray:
             f"channels. Received: shape {images.shape}, {images.dtype}"
         )
     return images
+
+
+def numbers(images: np.ndarray) -> np.ndarray:
+    """Returns images as an array; refuses what is no array."""
+    try:
+        return np.asarray(images)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"`images` must be an array. Received: {type(images).__name__} "
+            f"({error})"
+        ) from error
 
 
 def to_gray(images: np.ndarray) -> np.ndarray:

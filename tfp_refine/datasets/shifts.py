@@ -81,6 +81,6 @@ def flip_pixels(
         raise ValueError(
             f"`fraction` must be in [0, 1]. Received: fraction={fraction!r}"
         )
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(_validation.not_negative_integer("seed", seed))
     inverted = rng.random((*images.shape[:3], 1)) < fraction
     return np.where(inverted, 255 - images, images)

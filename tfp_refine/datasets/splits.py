@@ -82,19 +82,17 @@ def train_test_split(
     split.x_train.shape  # (246, 6)
     ```
     """
+    _validation.instance("data", data, RegressionData, "a RegressionData")
     features = np.asarray(data.features, dtype=np.float64)
     target = np.asarray(data.target, dtype=np.float64)
     _check_data(data.name, features, target)
     split = _validation.not_negative_integer("split", split)
+    _validation.one_of("kind", kind, ("random", "given"))
     if kind == "random":
         seed = _validation.not_negative_integer("seed", seed)
         train, test = _random_indices(len(target), split, seed, test_fraction)
-    elif kind == "given":
-        train, test = _given_indices(data, split)
     else:
-        raise ValueError(
-            f"`kind` must be 'random' or 'given'. Received: kind={kind!r}"
-        )
+        train, test = _given_indices(data, split)
     x_scaler = Standardizer.fit(features[train])
     y_scaler = Standardizer.fit(target[train])
     return RegressionSplit(
@@ -111,11 +109,9 @@ def train_test_split(
 
 
 def _random_indices(num_rows, split, seed, test_fraction):
-    if not 0.0 < test_fraction < 1.0:
-        raise ValueError(
-            "`test_fraction` must be in (0, 1). "
-            f"Received: test_fraction={test_fraction!r}"
-        )
+    test_fraction = _validation.proportion(
+        "test_fraction", test_fraction, one=False
+    )
     # Rounded first, as 0.7 * 10 is 7.000000000000001.
     num_test = math.ceil(round(test_fraction * num_rows, 6))
     if not 0 < num_test < num_rows:

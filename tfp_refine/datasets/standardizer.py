@@ -67,7 +67,7 @@ class Standardizer(NamedTuple):
         Returns:
             standardized: Rows, float64, `[..., P]`.
         """
-        x = self._check_columns(x)
+        x = self._check_columns("x", x)
         return (x - self.loc) / self.scale
 
     def inverse(self, standardized: np.ndarray) -> np.ndarray:
@@ -79,7 +79,7 @@ class Standardizer(NamedTuple):
         Returns:
             x: Rows in original units, float64, `[..., P]`.
         """
-        standardized = self._check_columns(standardized)
+        standardized = self._check_columns("standardized", standardized)
         return standardized * self.scale + self.loc
 
     def inverse_log_likelihood(self, log_likelihood: Any) -> Any:
@@ -95,14 +95,25 @@ class Standardizer(NamedTuple):
         Returns:
             log_likelihood: The same in original units, nats, `[...]`.
         """
+        log_likelihood = _numbers("log_likelihood", log_likelihood)
         return log_likelihood - float(np.sum(np.log(self.scale)))
 
-    def _check_columns(self, x):
-        x = np.asarray(x, dtype=np.float64)
+    def _check_columns(self, name, x):
+        x = _numbers(name, x)
         # One column would broadcast silently against many.
         if x.ndim == 0 or x.shape[-1] != self.loc.shape[0]:
             raise ValueError(
-                f"The last axis must have {self.loc.shape[0]} columns, as in "
-                f"`fit`. Received: shape {x.shape}"
+                f"`{name}` must have {self.loc.shape[0]} columns, as in `fit`, "
+                f"along the last axis. Received: shape {x.shape}"
             )
         return x
+
+
+def _numbers(name, value):
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"`{name}` must be an array of numbers. Received: "
+            f"{type(value).__name__} ({error})"
+        ) from error

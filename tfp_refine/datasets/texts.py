@@ -12,6 +12,7 @@ import keras
 import numpy as np
 from sklearn import datasets
 
+from tfp_refine import _validation
 from tfp_refine.datasets import tfds_sets
 
 _NEWSGROUPS, _ARCHIVE = "20newsgroups", "20news-bydate.tar.gz"
@@ -99,13 +100,13 @@ def load_texts(
     data = tfp_refine.datasets.load_texts("reviews", "texts")
     ```
     """
+    _validation.instance("name", name, str, "that of a data set")
     if name == _NEWSGROUPS:
         return _load_newsgroups(data_dir, download)
-    if (
-        data_dir is not None
-        and (pathlib.Path(data_dir) / name / "train").is_dir()
-    ):
-        return _load_folder(name, pathlib.Path(data_dir) / name)
+    if data_dir is not None:
+        folder = _validation.path("data_dir", data_dir) / name
+        if (folder / "train").is_dir():
+            return _load_folder(name, folder)
     x_train, y_train, x_test, y_test, label = tfds_sets.load(
         name, "text", data_dir, download
     )

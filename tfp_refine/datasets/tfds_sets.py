@@ -11,6 +11,8 @@ import urllib.request
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine import _validation
+
 _BATCH = 256
 
 _KNOWN_NAMES = (
@@ -51,6 +53,9 @@ def load(name, kind, data_dir=None, download=False):
     texts are bytes.
     """
     tfds = import_optional("tensorflow_datasets", "tfds", f"Data set {name!r}")
+    _validation.instance("name", name, str, "that of a data set")
+    if data_dir is not None:
+        data_dir = str(_validation.path("data_dir", data_dir))
     builder = _open_builder(tfds, name, data_dir)
     # `builder.is_prepared()` would log a warning where it is not.
     if not (pathlib.Path(builder.data_path) / "dataset_info.json").is_file():

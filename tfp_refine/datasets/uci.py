@@ -2,12 +2,12 @@
 
 import importlib.resources
 import os
-import pathlib
 import re
 from typing import NamedTuple
 
 import numpy as np
 
+from tfp_refine import _validation
 from tfp_refine.datasets import numeric_table
 
 UCI_NAMES = (
@@ -114,7 +114,7 @@ def load_uci(
     if data_dir is None:
         return _load_embedded(short)
     return _load_folder(
-        short, _find_folder(name, short, pathlib.Path(data_dir))
+        short, _find_folder(name, short, _validation.path("data_dir", data_dir))
     )
 
 

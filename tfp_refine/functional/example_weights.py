@@ -61,7 +61,8 @@ def of_classes(y, class_weight):
 def is_weight(value):
     """Checks whether a value is a finite number, and not negative."""
     is_number = isinstance(value, numbers.Real)
-    return is_number and np.isfinite(value) and value >= 0.0
+    with np.errstate(over="ignore"):
+        return is_number and value >= 0.0 and np.isfinite(np.float32(value))
 
 
 def _classes(y):

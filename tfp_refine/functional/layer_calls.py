@@ -109,7 +109,11 @@ def _own_weights(layer):
 def find_layer(model, layer):
     """Finds a layer of a model, given the layer or its name."""
     inside = list(model._flatten_layers(include_self=False))
-    found = [one for one in inside if one is layer or one.name == layer]
+    found = [
+        one
+        for one in inside
+        if one is layer or (isinstance(layer, str) and one.name == layer)
+    ]
     if len(found) != 1:
         names = ", ".join(
             repr(one.name)

@@ -151,7 +151,9 @@ def _link(loss, last_layer):
             loss = None
     if loss is not None:
         for function, (classes, functions) in _BY_LOSS.items():
-            if isinstance(loss, classes) or loss in functions:
+            if isinstance(loss, classes) or any(
+                loss is one for one in functions
+            ):
                 return Link(function, bool(getattr(loss, "from_logits", False)))
         return None
     activation = getattr(last_layer, "activation", None)

@@ -1,13 +1,13 @@
 """Checkpoints that long work can continue from."""
 
 import json
-import pathlib
 import tempfile
 
 import keras
 import numpy as np
 
 from tfp_refine import _storage
+from tfp_refine import _validation
 from tfp_refine.functional import files
 from tfp_refine.functional import seeds
 from tfp_refine.functional import streams
@@ -94,7 +94,7 @@ def rounded(values):
 
 def check_folder(directory):
     """Creates a folder if need be, and checks that it can be written."""
-    directory = pathlib.Path(directory)
+    directory = _validation.path("checkpoint_dir", directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):

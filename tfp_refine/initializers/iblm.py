@@ -138,7 +138,10 @@ class IBLM(initializer.PosteriorInitializer):
         for name in ("batch_size", "output_batch_size", "pool_size"):
             if getattr(self, name) is not None:
                 initializer.check_batch_size(name, getattr(self, name))
-        if patches_per_image != math.inf:
+        if not (
+            isinstance(patches_per_image, float)
+            and patches_per_image == math.inf
+        ):
             _validation.positive_integer("patches_per_image", patches_per_image)
         self.patches_per_image = patches_per_image
         self.noise_variance = noise_variance

@@ -69,6 +69,7 @@ class PosteriorInitializer(_validation.Shown):
             UserWarning: If there are weights, and they have no effect, as the
                 initializer has no likelihood that they could count in.
         """
+        _validation.instance("model", model, keras.Model, "a keras.Model")
         x, y, weights = self._read(model, x, y, sample_weight, class_weight)
         if not model.built and x is not None:
             model(keras.tree.map_structure(lambda leaf: leaf[:2], x))

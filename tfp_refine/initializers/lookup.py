@@ -41,9 +41,9 @@ def get(identifier: Any) -> Any:
     """
     if isinstance(identifier, str) and identifier in _BY_NAME:
         return _BY_NAME[identifier]()
-    if identifier in _BY_NAME.values() or (
-        isinstance(identifier, type)
-        and issubclass(identifier, initializer.PosteriorInitializer)
+    if isinstance(identifier, type) and (
+        identifier in _BY_NAME.values()
+        or issubclass(identifier, initializer.PosteriorInitializer)
     ):
         return identifier()
     if not callable(identifier):

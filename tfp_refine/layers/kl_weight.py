@@ -21,9 +21,7 @@ class KLWeight:
         initial_kl_scale: float = 1.0,
         num_train_examples: int | None = None,
     ) -> None:
-        self.initial_kl_scale = _validation.not_negative(
-            "kl_scale", initial_kl_scale
-        )
+        self.initial_kl_scale = _checked_scale(initial_kl_scale)
         self.kl_scale: keras.Variable = None
         self._divisor: keras.Variable = None
         self.num_train_examples = num_train_examples
@@ -81,6 +79,13 @@ class WeighsKL:
     def kl_scale(self) -> keras.Variable | None:
         """Scalar variable, a factor on the KL; `None` before `build`."""
         return self._kl_weight.kl_scale
+
+
+def _checked_scale(kl_scale: float) -> float:
+    kl_scale = _validation.not_negative("kl_scale", kl_scale)
+    if kl_scale:  # within float32
+        _validation.scale("kl_scale", max(kl_scale, 1.0))
+    return kl_scale
 
 
 def _scalar(name: str, value: float, dtype: str) -> keras.Variable:
@@ -144,7 +149,7 @@ def set_kl_scale(model: keras.layers.Layer, kl_scale: float) -> None:
     tfp_refine.layers.set_kl_scale(model, 1.0)
     ```
     """
-    kl_scale = _validation.not_negative("kl_scale", kl_scale)
+    kl_scale = _checked_scale(kl_scale)
     for layer in _variational_layers(model):
         if not layer.built:
             raise ValueError(
@@ -158,7 +163,9 @@ def set_kl_scale(model: keras.layers.Layer, kl_scale: float) -> None:
 def _variational_layers(model: keras.layers.Layer) -> list[Any]:
     layers = [
         layer
-        for layer in model._flatten_layers()
+        for layer in _validation.instance(
+            "model", model, keras.layers.Layer, "a keras.Model or a layer"
+        )._flatten_layers()
         if hasattr(layer, "variational_weights")
     ]
     if not layers:

@@ -67,8 +67,9 @@ class MCDropout(random_layer.RandomLayer, keras.layers.Dropout):
             dtype=dtype,
             trainable=trainable,
         )
-        if rate != 0:
-            self.rate = _validation.proportion("rate", rate, one=False)
+        self.rate = _validation.not_negative("rate", rate)
+        if self.rate:
+            _validation.proportion("rate", rate, one=False)
         self.seed = seed
 
     def call(

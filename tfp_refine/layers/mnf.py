@@ -34,7 +34,8 @@ class MultiplicativeLayer(estimators.LocalReparameterization):
                 )
             }
         )
-        if arguments["bias_posterior"] == "mean_field":
+        bias_posterior = arguments["bias_posterior"]
+        if isinstance(bias_posterior, str) and bias_posterior == "mean_field":
             arguments["bias_posterior"] = (
                 mean_field_posterior.MeanFieldPosterior(flow.initial_scale)
             )

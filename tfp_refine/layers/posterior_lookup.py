@@ -1,5 +1,7 @@
 """Posterior families by name, config, class or object."""
 
+import contextlib
+
 import keras
 
 from tfp_refine.layers import argument_types
@@ -32,9 +34,10 @@ def get(
     ):
         return identifier()
     if isinstance(identifier, dict):
-        found = keras.saving.deserialize_keras_object(identifier)
-        if isinstance(found, posterior_family.PosteriorFamily):
-            return found
+        with contextlib.suppress(TypeError, ValueError):  # unknown
+            found = keras.saving.deserialize_keras_object(identifier)
+            if isinstance(found, posterior_family.PosteriorFamily):
+                return found
     raise ValueError(
         f"A posterior must be one of {sorted(_BY_NAME)}, a `PosteriorFamily` "
         f"or its class, or None for a point estimate. Received: {identifier!r}"

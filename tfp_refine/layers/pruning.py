@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine import _validation
 from tfp_refine.layers import variational_weight
 
 # Stands for a scale of zero.
@@ -83,8 +84,10 @@ class PrunableUnits(keras.layers.Layer):
             pruned: `numpy` array of booleans, `[units]`.
 
         Raises:
-            ValueError: As for `unit_signal_to_noise`.
+            ValueError: As for `unit_signal_to_noise`, or if the threshold is
+                not a finite number.
         """
+        threshold = _validation.finite("threshold", threshold)
         return self.unit_signal_to_noise() < threshold
 
     def remove_units(self, units: np.ndarray) -> None:

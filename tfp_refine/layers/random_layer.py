@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine import _validation
 from tfp_refine.layers import shown_layer
 from tfp_refine.math import philox
 
@@ -21,6 +22,16 @@ class SeedGenerator(keras.random.SeedGenerator):
     Without replicas its seeds are those of Keras.
     """
 
+    def __init__(self, seed: int | None = None) -> None:
+        if isinstance(seed, bool) or not (
+            seed is None
+            or (isinstance(seed, int | np.integer) and abs(seed) < 2**63)
+        ):
+            raise ValueError(
+                f"`seed` must be an integer or None. Received: seed={seed!r}"
+            )
+        super().__init__(seed)
+
     def next(self, ordered: bool = True) -> tf.Tensor:
         seed = super().next(ordered)
         replica = tf.distribute.get_replica_context()
@@ -33,6 +44,7 @@ def seed_of_part(seed: int | None, index: int) -> int | None:
     """Derives the seed of a layer inside a layer, with draws of its own."""
     if seed is None:
         return None
+    _validation.instance("seed", seed, int | np.integer, "an integer or None")
     # Of negative seeds too, which Keras takes.
     sequence = np.random.SeedSequence(seed % 2**32, spawn_key=(index,))
     return int(sequence.generate_state(1)[0])

@@ -73,6 +73,11 @@ def observe_inputs(
         model(x)
     ```
     """
+    if not callable(observer):
+        raise ValueError(
+            "`observer` must be a function of a layer and its inputs. "
+            f"Received: observer={observer!r}"
+        )
     before = _STATE.observer
     _STATE.observer = observer
     try:

@@ -90,7 +90,7 @@ class GaussianNLL(GaussianLoss):
         dtype: str | keras.DTypePolicy | None = None,
     ) -> None:
         super().__init__(name=name, reduction=reduction, dtype=dtype)
-        self.scale = _validation.positive("scale", scale)
+        self.scale = _validation.scale("scale", scale)
 
     def loc_and_scale(self, outputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         loc = keras.ops.convert_to_tensor(outputs)
@@ -163,7 +163,7 @@ class HeteroscedasticGaussianNLL(GaussianLoss):
         Returns:
             raw: A number; of the least noise there is, if `scale` is less.
         """
-        return _RAW_VALUES[self.noise](float(scale))
+        return _RAW_VALUES[self.noise](_validation.positive("scale", scale))
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "noise": self.noise}

@@ -31,7 +31,7 @@ def variance(draws: gaussian.Gaussian) -> Variance:
 
 def cdf(x: tf.Tensor, draws: gaussian.Gaussian) -> tf.Tensor:
     """Computes the probability of values up to `x`, `[...]`."""
-    standardized = (x - draws.loc) / draws.scale
+    standardized = _ratio(x - draws.loc, draws.scale)
     normal_cdf = 0.5 * tf.math.erfc(-standardized / math.sqrt(2.0))
     return tf.reduce_mean(normal_cdf, axis=0)
 
@@ -60,7 +60,7 @@ def crps(x: tf.Tensor, draws: gaussian.Gaussian) -> tf.Tensor:
 
 def _mean_distance(loc, scale):
     """Computes `E |N(loc, scale**2)|`."""
-    ratio = tf.math.divide_no_nan(loc, scale)
+    ratio = _ratio(loc, scale)
     density = tf.exp(-0.5 * tf.square(ratio)) / _SQRT_2_PI
     spread = scale * (2.0 * density)
     return tf.where(
@@ -68,3 +68,8 @@ def _mean_distance(loc, scale):
         spread + loc * tf.math.erf(ratio / math.sqrt(2.0)),
         abs(loc),
     )
+
+
+def _ratio(loc, scale):
+    """Computes `loc / scale`, limited, as TensorFlow's `erf(1e160)` is NaN."""
+    return tf.clip_by_value(tf.math.divide_no_nan(loc, scale), -1e3, 1e3)

@@ -1,6 +1,7 @@
 """Errors of predictions that are averaged over draws."""
 
 import numpy.typing as npt
+import tensorflow as tf
 from keras import ops
 
 from tfp_refine.metrics import inputs
@@ -100,4 +101,7 @@ def root_mean_squared_error(y_true: npt.ArrayLike, loc: npt.ArrayLike) -> float:
     draws = inputs.as_draws("loc", loc)
     targets = inputs.as_targets(y_true, draws)
     error = ops.mean(draws, axis=0) - targets
-    return float(ops.sqrt(ops.mean(ops.square(error))))
+    # Of errors whose squares would overflow too.
+    largest = ops.max(ops.abs(error))
+    error = tf.math.divide_no_nan(error, largest)
+    return float(largest * ops.sqrt(ops.mean(ops.square(error))))

@@ -65,7 +65,9 @@ class _OfClasses(_validation.Shown, keras.metrics.Metric):
             ops.where(are_labels & are_probs, 1.0, math.nan), self.dtype
         )
         if sample_weight is not None:
-            weights *= ops.reshape(ops.cast(sample_weight, self.dtype), [-1])
+            given = ops.reshape(ops.cast(sample_weight, self.dtype), [-1])
+            _check_weights(given, weights)
+            weights *= given
         # An example that does not count may be one with a likelihood of 0.
         log_probs = ops.where(weights[:, None] == 0.0, 0.0, log_probs)
         self._add(labels, log_probs, weights)
@@ -285,6 +287,16 @@ def _check_shapes(y_true: tf.Tensor, y_pred: tf.Tensor) -> None:
         raise ValueError(
             "`y_pred` must have shape [B, C] or [S, B, C], and `y_true` [B], "
             f"[B, 1] or [B, C]. Received: shapes {shapes[1]} and {shapes[0]}"
+        )
+
+
+def _check_weights(given: tf.Tensor, weights: tf.Tensor) -> None:
+    """Checks that weights are one for each example, or one for all."""
+    counts = given.shape[0], weights.shape[0]
+    if None not in counts and counts[0] not in (1, counts[1]):
+        raise ValueError(
+            "`sample_weight` must have shape [B], as the examples. Received: "
+            f"{counts[0]} weights of {counts[1]} examples"
         )
 
 

@@ -27,6 +27,12 @@ _DEFAULTS = {
 }
 
 
+def _is_default(name, value):
+    """Returns whether an argument is the default one of variational layers."""
+    default = _DEFAULTS[name]
+    return type(value) is type(default) and value == default
+
+
 class LayerMaker:
     """Makes the layers of one model.
 
@@ -46,18 +52,22 @@ class LayerMaker:
         self._shared = {
             name: value
             for name, value in (arguments or {}).items()
-            if name in _DEFAULTS and value != _DEFAULTS[name]
+            if name in _DEFAULTS and not _is_default(name, value)
         }
 
-    def __call__(self, layer, *args, **arguments):
+    def __call__(self, layer, *args, argument="layer", **arguments):
         """Makes an unbuilt layer; a class, or a `functools.partial` of one."""
         kind, bound = layer, {}
         if isinstance(layer, functools.partial):
             kind, bound = layer.func, layer.keywords
-        if not isinstance(kind, type) or (kind is not layer and layer.args):
+        is_kind = isinstance(kind, type) and issubclass(
+            kind, keras.layers.Layer
+        )
+        if not is_kind or (kind is not layer and layer.args):
             raise ValueError(
-                "Layers are made by a class, or a functools.partial of one "
-                f"with keyword arguments. Received: {layer!r}"
+                f"`{argument}` must be a class of layers, or a "
+                "functools.partial of one with keyword arguments. "
+                f"Received: {argument}={layer!r}"
             )
         shared = _accepted(kind, self._shared)
         return self.make(kind, *args, **bound | shared | arguments)

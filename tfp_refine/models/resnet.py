@@ -119,7 +119,9 @@ def ResNet(  # Named as a class, as models are in keras.applications.
     )
     deterministic = {
         "kernel_initializer": "he_normal",
-        "kernel_regularizer": keras.regularizers.L2(l2) if l2 else None,
+        "kernel_regularizer": None
+        if l2 is None
+        else keras.regularizers.L2(_validation.not_negative("l2", l2)),
     }
 
     def conv(filters, kernel_size, name, strides=1, bayesian=False):

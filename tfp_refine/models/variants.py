@@ -31,7 +31,9 @@ class Variant:
         self._deterministic = {
             "kernel_initializer": arguments["kernel_initializer"]
         }
-        if arguments.get("l2"):
+        if arguments.get("l2") is not None and _validation.not_negative(
+            "l2", arguments["l2"]
+        ):
             self._deterministic["kernel_regularizer"] = keras.regularizers.L2(
                 arguments["l2"]
             )
@@ -42,7 +44,12 @@ class Variant:
         Without posteriors it is of the class of Keras.
         """
         if since is not None and VARIATIONAL.index(since) <= self._index:
-            return self._maker(self._arguments[argument], *args, **arguments)
+            return self._maker(
+                self._arguments[argument],
+                *args,
+                argument=argument,
+                **arguments,
+            )
         given = layer_maker.renamed(of_keras, self._deterministic)
         return self.make(of_keras, *args, **given, **arguments)
 

@@ -193,6 +193,7 @@ def flow_length(
     axes = plotting.flow_length(curves, {"Laplace": {"NLL": 0.55}})
     ```
     """
+    style.check("curves", curves, "curves")
     metrics = [n for n in next(iter(curves.values()), {}) if n != "length"]
     panels = _panels(ax, curves, "length", "flows (count)", metrics)
     for axes, metric in zip(panels, metrics, strict=True):

@@ -38,6 +38,7 @@ def densities(
     axes = plotting.densities(grid, {"exact": exact, "VI": wide})
     ```
     """
+    style.check("curves", curves, "densities")
     grid = np.asarray(grid)
     (axes,) = style.panels(ax, 1, width=6.4, height=3.6)
     exact, *others = curves.items()

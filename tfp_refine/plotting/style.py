@@ -4,6 +4,7 @@ import math
 import os
 from collections.abc import Mapping
 from collections.abc import Sequence
+from collections.abc import Sized
 from typing import IO
 from typing import Any
 
@@ -88,9 +89,10 @@ def panels(
     """Returns `count` axes: those given, or panels (inches) of a new figure."""
     if ax is not None:
         given = np.asarray(ax, dtype=object).ravel()
-        if given.size != count:
+        if given.size != count or not _are_axes(given):
             raise ValueError(
-                f"`ax` must hold {count} axes. Received: {given.size}"
+                f"`ax` must hold {count} axes. Received: {given.size} of type "
+                f"{type(given.flat[0] if given.size else ax).__name__}"
             )
         return given
     rows = math.ceil(count / columns)
@@ -106,6 +108,10 @@ def panels(
     for surplus in drawn.ravel()[count:]:
         surplus.remove()
     return drawn.ravel()[:count]
+
+
+def _are_axes(given: np.ndarray) -> bool:
+    return all(isinstance(one, Axes) for one in given.flat)
 
 
 def label(axes: np.ndarray, x: str = "", y: str = "") -> None:
@@ -138,8 +144,19 @@ def legend_above(axes: Axes, title: str, **options: Any) -> None:
 
 def check(name: str, value: Any, wanted: str, nested: bool = False) -> None:
     """Raises `ValueError` if a dict is empty, or if one of its values is."""
-    sizes = {key: len(inner) for key, inner in value.items()}
-    if not sizes or (nested and not all(sizes.values())):
+    if not isinstance(value, Mapping):
+        raise ValueError(
+            f"`{name}` must be a dict of {wanted}. Received: {name}={value!r}"
+        )
+    sizes = {
+        key: len(inner) if isinstance(inner, Sized) else None
+        for key, inner in value.items()
+    }
+    if (
+        not sizes
+        or None in sizes.values()
+        or (nested and not all(sizes.values()))
+    ):
         raise ValueError(
             f"`{name}` must hold {wanted}. Received: {name} of sizes {sizes}"
         )
@@ -185,7 +202,13 @@ def save(
     ```
     """
     if not isinstance(axes, Figure):
-        axes = np.asarray(axes, dtype=object).ravel()[0].get_figure(root=True)
+        given = np.asarray(axes, dtype=object)
+        if not given.size or not _are_axes(given):
+            raise ValueError(
+                "`axes` must be a figure, or its axes. "
+                f"Received: {type(axes).__name__}"
+            )
+        axes = given.flat[0].get_figure(root=True)
     axes.savefig(path, dpi=dpi)
     if close:
         pyplot.close(axes)

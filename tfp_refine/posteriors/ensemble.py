@@ -83,14 +83,10 @@ class EnsemblePosterior(protocol.Posterior):
         Raises:
             IndexError: If there is no such member.
         """
-        if not 0 <= index < self.num_members:
-            raise IndexError(
-                f"`index` must be in [0, {self.num_members}). "
-                f"Received: index={index}"
-            )
+        params, fixed = self.weights_of(index)
         model = copying.copy(self.model, self._input_specs)
         view = posterior_file.same_view(self.view, model)
-        view.assign(*self.weights_of(index))
+        view.assign(params, fixed)
         return model
 
     def weights_of(self, index: int) -> tuple[np.ndarray, list]:
@@ -102,7 +98,19 @@ class EnsemblePosterior(protocol.Posterior):
         Returns:
             params: Its vector, `[...]`.
             fixed: Values of its fixed weights, a list.
+
+        Raises:
+            IndexError: If there is no such member.
         """
+        if (
+            not isinstance(index, int | np.integer)
+            or isinstance(index, bool)
+            or not 0 <= index < self.num_members
+        ):
+            raise IndexError(
+                f"`index` must be an integer in [0, {self.num_members}). "
+                f"Received: index={index!r}"
+            )
         fixed = self.fixed
         if self._stacked:
             fixed = [value[index] for value in fixed]

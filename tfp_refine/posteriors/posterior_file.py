@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from tfp_refine import _validation
 from tfp_refine.functional import copying
 from tfp_refine.functional import data
 from tfp_refine.functional import files
@@ -50,6 +51,7 @@ def read(path, model, families, custom_objects):
 
     `model` is that in the file if `None`; `families` are classes by name.
     """
+    path = _validation.path("path", path)
     manifest, arrays, contents = files.read(path)
     about, kind = manifest["description"], manifest["kind"]
     if kind not in families or "view" not in about:

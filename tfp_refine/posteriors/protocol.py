@@ -387,7 +387,13 @@ class Posterior(_validation.Shown, abc.ABC):
             # Tables are no variables. Layers inside a text layer are not built.
             if hasattr(layer, "adapt") and layer.built:
                 archive.track(layer)
-        archive.add_endpoint("serve", serve, input_signature=[specs])
+        try:
+            archive.add_endpoint("serve", serve, input_signature=[specs])
+        except TypeError as error:
+            raise ValueError(
+                "`input_signature` must be a tf.TensorSpec, or a structure of "
+                f"them. Received: input_signature={input_signature!r}"
+            ) from error
         try:
             pathlib.Path(path).mkdir(parents=True, exist_ok=True)
             archive.write_out(str(path), verbose=False)

@@ -1,0 +1,19 @@
+"""Checks of arguments that are objects of some kind."""
+
+import os
+import pathlib
+
+
+def instance(name, value, kind, wanted):
+    """Checks that an argument is of a class, described, and returns it."""
+    if not isinstance(value, kind):
+        raise ValueError(
+            f"`{name}` must be {wanted}. Received: {name}={value!r}"
+        )
+    return value
+
+
+def path(name, value):
+    """Checks that an argument is the path of a file or a folder."""
+    instance(name, value, str | os.PathLike, "a path, a str or os.PathLike")
+    return pathlib.Path(value)
