@@ -52,7 +52,7 @@ torture: $(TEST_STAMP) ## Kill and damage all that can continue, KILLS times
 	TFP_REFINE_KILLS=$(KILLS) $(BIN)/python -m pytest $(PYTEST_FLAGS) \
 		--verbose tests/integration/test_killed.py \
 		tests/integration/test_damaged.py tests/experiments/test_killed.py \
-		tests/refinement/test_cluster.py
+		tests/refinement/test_cluster.py tests/properties/test_bad_input.py
 
 lint: $(TEST_STAMP) ## Check the style and the types
 	$(BIN)/ruff check .
