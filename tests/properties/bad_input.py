@@ -245,6 +245,8 @@ def is_named(argument, arguments, error):
     """
     names = [argument, argument.rpartition("_")[2]]
     frame = traceback.extract_tb(error.__traceback__)[-1]
+    if callable(arguments[argument]) and isinstance(error, TypeError):
+        return True  # of the function itself
     if isinstance(error, FloatingPointError):  # divergence
         return "tfp_refine/" in frame.filename
     if "/matplotlib/" in frame.filename:  # its refusals of data

@@ -966,7 +966,8 @@ _add("ensembles.TemperatureScaling.fit",
      x=_X40, y=_Y40)  # fmt: skip
 
 # What is squared may be too large for a float.
-_IN_GRAPH = ("layers.", "losses.", "bijectors.", "metrics.predictive_variance",
+_IN_GRAPH = ("datasets.Standardizer.", "datasets.crop_and_flip",
+             "layers.", "losses.", "bijectors.", "metrics.predictive_variance",
              "metrics.gaussian_neg", "metrics.moment_matched",
              "metrics.BrierScore", "metrics.ExpectedCalibrationError",
              "metrics.MeanLoss", "metrics.NegativeLogLikelihood")  # fmt: skip

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn import datasets
 from sklearn import model_selection
 
+from tfp_refine import _validation
 from tfp_refine.datasets import tfds_sets
 from tfp_refine.datasets.image_data import ImageData
 
@@ -54,6 +55,7 @@ def load_images(
     data.x_train.shape  # (1437, 8, 8, 1)
     ```
     """
+    _validation.instance("name", name, str, "that of a data set")
     if name == "digits":
         return _load_digits()
     x_train, y_train, x_test, y_test, label = tfds_sets.load(

@@ -112,7 +112,7 @@ class Standardizer(NamedTuple):
 def _numbers(name, value):
     try:
         return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise ValueError(
             f"`{name}` must be an array of numbers. Received: "
             f"{type(value).__name__} ({error})"

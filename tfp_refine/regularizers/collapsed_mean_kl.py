@@ -80,7 +80,7 @@ class CollapsedMeanKL(kl_regularizer.KLRegularizer):
         alpha_reg = _validation.proportion("alpha_reg", alpha_reg)
         self.alpha_reg = _validation.scale("alpha_reg", alpha_reg)
         self.prior_scale = prior_scale_lib.check("prior_scale", prior_scale)
-        if learn not in _LEARN:
+        if not isinstance(learn, str | None) or learn not in _LEARN:
             raise ValueError(
                 f"`learn` must be one of {_LEARN}. Received: learn={learn!r}"
             )
