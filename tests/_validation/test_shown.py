@@ -93,9 +93,12 @@ def test_data_are_shown_by_their_shapes():
 
 def test_posteriors_are_shown_with_their_model_and_size():
     inputs = keras.Input((2,))
-    model = keras.Model(inputs, keras.layers.Dense(3)(inputs), name="mine")
+    model = keras.Model(
+        inputs, keras.layers.Dense(3, name="last")(inputs), name="mine"
+    )
     assert repr(tfr.laplace.LastLayerLaplace(model, "classification")) == (
         "LastLayerLaplace(model='mine', num_weights=9, "
+        "layer='last: Dense, 2 features to 3 outputs', "
         "likelihood='classification', hessian='full', prior_precision=1.0, "
         "noise_scale=1.0, is_fitted=False)"
     )

@@ -228,5 +228,5 @@ def test_arguments_can_be_bound_to_a_class():
     + [functools.partial(keras.layers.Dense, 3)],
 )
 def test_layers_are_made_by_classes(layer):
-    with pytest.raises(ValueError, match="made by a class, or a functools"):
+    with pytest.raises(ValueError, match="a class of layers, or a functools"):
         _maker()(layer, 2)

@@ -134,11 +134,7 @@ def standardize_pixels(images: np.ndarray, scaler: Standardizer) -> np.ndarray:
             f"`images` must be [N, H, W, {scaler.loc.shape[0]}], with the "
             f"channels of the scaler. Received: shape {images.shape}"
         )
-    if (
-        0 in images.shape
-        or images.dtype.kind not in "biuf"
-        or not np.all(np.isfinite(images))
-    ):
+    if images.dtype.kind not in "biuf" or not np.all(np.isfinite(images)):
         raise ValueError(
             "`images` must hold finite numbers. "
             f"Received: shape {images.shape}, {images.dtype}"

@@ -60,7 +60,8 @@ def observe_inputs(
     Args:
         observer: Called as `observer(layer, inputs)` before each call of a
             layer, with the inputs in the layer's `compute_dtype` (of an
-            embedding, as they are).
+            embedding, as they are). `None`: those of outer scopes are not
+            called.
 
     Example:
 
@@ -73,9 +74,9 @@ def observe_inputs(
         model(x)
     ```
     """
-    if not callable(observer):
+    if observer is not None and not callable(observer):
         raise ValueError(
-            "`observer` must be a function of a layer and its inputs. "
+            "`observer` must be a function of a layer and its inputs, or None. "
             f"Received: observer={observer!r}"
         )
     before = _STATE.observer
