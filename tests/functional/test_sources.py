@@ -212,6 +212,19 @@ def test_bad_batches_are_refused(source, message, monkeypatch):
         data.examples(source())
 
 
+def test_a_source_that_may_be_endless_is_warned_of_long_before(monkeypatch):
+    monkeypatch.setattr(sources, "_MANY_BATCHES", 2)
+    monkeypatch.setattr(sources, "_MAX_BATCHES", 20)
+    message = "not ended after 2 batches.*limit it"
+    with (
+        pytest.warns(UserWarning, match=message) as caught,
+        pytest.raises(ValueError, match="not ended after 21 batches"),
+    ):
+        data.examples(_endless())
+    assert len(caught) == 1
+    data.examples(Batched())  # says how many it has
+
+
 def test_a_source_larger_than_memory_is_refused(monkeypatch):
     monkeypatch.setattr(sources, "_memory", lambda: 2**16)
     with pytest.raises(ValueError, match="has not ended after 683 batches"):

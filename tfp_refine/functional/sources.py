@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine import _validation
 from tfp_refine.functional import arrays
 from tfp_refine.functional import tensors
 
@@ -16,6 +17,8 @@ NAMES = ("x", "y", "sample_weight")
 # Batches after which a source that does not say its end counts as endless,
 # where all are needed before any work.
 _MAX_BATCHES = 2**20
+# Batches after which a warning says so: it takes long to read so many more.
+_MANY_BATCHES = 2**12
 _ENDLESS = (
     "must end. Received: {kind} {what}; limit it, as by `.take(n)` of a "
     "tf.data.Dataset, or let it say its length, as by `assert_cardinality`"
@@ -111,9 +114,21 @@ class Batches:
         return found
 
     def check_ends(self, number):
-        """Raises a `ValueError` at a batch that only endless sources have."""
-        if self.num_batches is None and number > _MAX_BATCHES:
+        """Raises a `ValueError` at a batch that only endless sources have.
+
+        Warns long before, as they take minutes to get there.
+        """
+        if self.num_batches is not None:
+            return
+        if number > _MAX_BATCHES:
             raise self._without_end(number)
+        if number == _MANY_BATCHES:
+            _validation.warn(
+                f"`x`, {self.kind}, has not ended after {number} batches, and "
+                "does not say how many it has. All are read before any work: "
+                "if it is endless, limit it, as by `.take(n)` of a "
+                "tf.data.Dataset."
+            )
 
     def _without_end(self, number):
         what = f"that has not ended after {number} batches"
