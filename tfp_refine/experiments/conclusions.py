@@ -1,12 +1,14 @@
 """Sentences on the gain of each refinement over its start."""
 
 import dataclasses
+import typing
 from collections.abc import Iterator
-
-import pandas as pd
 
 from tfp_refine.experiments import bench
 from tfp_refine.experiments.systems import registry
+
+if typing.TYPE_CHECKING:
+    import pandas as pd
 
 _REFINEMENTS = ("refined", "refined_ensemble", "flows")
 # Standard errors from which on a mean difference is called one.
@@ -52,7 +54,7 @@ def _pairs(results) -> Iterator[tuple[str, str]]:
             yield name, registry.short(longer)
 
 
-def _sentence(title: str, other: str, difference: pd.Series) -> str:
+def _sentence(title: str, other: str, difference: "pd.Series") -> str:
     mean, error = difference.mean(), difference.sem()
     won = f"lower on {(difference < 0).sum()} of {len(difference)} seeds"
     if not abs(mean) >= _CLEAR * error:  # NaN too
