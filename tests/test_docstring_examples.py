@@ -142,6 +142,7 @@ def run(code, names):
     return compared
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

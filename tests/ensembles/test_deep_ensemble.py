@@ -86,6 +86,7 @@ def test_members_start_and_end_apart_even_with_seeds_of_their_own(data):
         assert np.mean(np.abs(kernels[0] - kernels[1])) > 0.1
 
 
+@pytest.mark.slow
 def test_the_seed_fixes_the_ensemble(data):
     first, again = train(build(), data), train(build(), data)
     np.testing.assert_array_equal(first.params, again.params)
@@ -363,6 +364,7 @@ def test_adapted_layers_stay_adapted(data):
     )
 
 
+@pytest.mark.slow
 def test_a_saved_ensemble_is_the_same(data, tmp_path):
     model = build(batch_norm=True)
     ensemble = train(model, data)

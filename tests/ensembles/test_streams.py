@@ -61,6 +61,7 @@ def test_an_ensemble_is_trained_on_a_stream(data):
     assert not np.allclose(draws[0], draws[1], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_seed_fixes_an_ensemble(data):
     first, again, other = (train(data, seed=seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first.params, again.params)
@@ -68,6 +69,7 @@ def test_a_seed_fixes_an_ensemble(data):
     assert not np.array_equal(first.params, other.params)
 
 
+@pytest.mark.slow
 def test_losses_are_means_over_the_steps_between(data):
     # Segments of 3 steps lie across windows of 3 and, of 2, do not.
     whole = train(data, steps=60)
@@ -76,6 +78,7 @@ def test_losses_are_means_over_the_steps_between(data):
     assert np.isfinite(found.history["loss"]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "progress",
     [

@@ -161,6 +161,7 @@ def test_ensembles_of_other_posteriors_are_refused(data):
         fit(other, data)
 
 
+@pytest.mark.slow
 def test_a_saved_posterior_is_the_same(data, tmp_path):
     _, posterior = batch_norm_posterior(data)
     expected = posterior.predict(data[0], 3, seed=0)
@@ -180,6 +181,7 @@ def test_a_saved_posterior_is_the_same(data, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_saved_mixture_is_the_same(data, tmp_path):
     ensemble = ensembles.deep_ensemble(
         build(batch_norm=True), *data, num_members=2, steps=20, seed=1,

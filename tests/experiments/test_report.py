@@ -318,6 +318,7 @@ def test_every_figure_is_drawn(written, full):
     assert text.count("data:image/png;base64,") == len(names)
 
 
+@pytest.mark.slow
 def test_figures_get_what_their_functions_take(make, monkeypatch):
     calls = {
         name: drawn(monkeypatch, name)
@@ -352,6 +353,7 @@ def test_a_system_that_lacks_a_seed_is_not_drawn(make, monkeypatch, capsys):
     assert "VI: failed. ValueError: It was NaN." in text
 
 
+@pytest.mark.slow
 def test_of_many_systems_the_best_and_map_are_drawn(make, monkeypatch):
     bins = drawn(monkeypatch, "reliability_diagram")
     systems = ("vi", "cm", "cv", "cmv", "eb", "fv", "map")

@@ -51,6 +51,7 @@ def images():
     )
 
 
+@pytest.mark.slow
 def test_the_sizes_of_blocks_do_not_matter(monkeypatch, rng):
     x = rng.normal(size=(300, 5, 5, 2)).astype("float32")
     labels = rng.integers(3, size=300)

@@ -70,6 +70,7 @@ def test_bad_input_is_refused_before_long_work(function, bad):
         chosen.call(model, *data(chosen.takes_targets))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["named", "text"])
 def test_posteriors_of_models_that_take_them_are_saved_and_exported(
     name, tmp_path

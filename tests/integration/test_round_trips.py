@@ -319,6 +319,7 @@ def test_exports_have_the_same_outputs_to_the_last_bit(name, tmp_path):
     np.testing.assert_allclose(expected, at_means(model, x), rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

@@ -84,6 +84,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
+@pytest.mark.slow
 def test_every_weight_but_those_of_normalizations_has_a_posterior(trained):
     model, _, _ = trained
     kinds = [type(layer).__name__ for layer in model.layers if layer.weights]
@@ -98,6 +99,7 @@ def test_every_weight_but_those_of_normalizations_has_a_posterior(trained):
     assert len(model.losses) == 1 + 8 + 2 + 2 + 2
 
 
+@pytest.mark.slow
 def test_the_bound_is_that_of_brute_force(trained):
     model, x, y = trained
     deterministic = tfr.models.to_deterministic(model)

@@ -94,6 +94,7 @@ def test_a_convolutional_network_is_linearized(rng):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gru", "attention"])
 def test_layers_that_do_not_vectorize_are_differentiated(rng, kind):
     inputs = keras.Input((6, 4))

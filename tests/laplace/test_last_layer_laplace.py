@@ -134,6 +134,7 @@ def test_outputs_have_the_moments_of_the_weights(rng, hessian):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "hessian",
     [

@@ -96,6 +96,7 @@ def test_probabilities_are_of_each_label(activation, rng):
         np.testing.assert_allclose(found, exact, atol=atol, err_msg=method)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The chains have not mixed")
 def test_what_starts_from_it_knows_the_likelihood(rng, tmp_path):
     model, x, y = problem(rng)

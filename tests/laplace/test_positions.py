@@ -219,6 +219,7 @@ def test_weights_are_of_examples_or_of_positions(rng):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

@@ -127,6 +127,7 @@ def test_flows_move_standard_normal_draws_or_weights(posterior, space):
     np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_the_same_seed_refines_alike(posterior):
     first, second, other = (
         posterior.refine(flow_length=2, epochs=30, seed=seed, verbose=0)
@@ -152,6 +153,7 @@ def test_all_parts_share_one_program(posterior, monkeypatch):
     assert [program.trace_count for program in programs] == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flow", ["radial", "planar"])
 def test_a_saved_posterior_is_the_same(posterior, tmp_path, flow):
     refined = posterior.refine(
@@ -239,6 +241,7 @@ def test_bad_choices_of_the_paper_are_named(choice):
         refinement.Flow(**choice)
 
 
+@pytest.mark.slow
 def test_all_layers_are_refined_too(rng):
     model = keras.Sequential(
         [

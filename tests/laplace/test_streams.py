@@ -100,6 +100,7 @@ def test_features_are_held_if_they_are_small(monkeypatch, rng):
         assert_close(found, fit("full", "classification", wide, x, y))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["full", pytest.param("all layers", marks=pytest.mark.slow)]
 )

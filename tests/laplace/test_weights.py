@@ -121,6 +121,7 @@ def test_class_weights_and_datasets_are_other_ways_to_say_the_same(rng):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The chains have not mixed")
 @pytest.mark.filterwarnings("ignore:.* transitions diverged")
 def test_what_starts_from_it_keeps_the_weights(rng, tmp_path):
@@ -167,6 +168,7 @@ def test_what_starts_from_it_keeps_the_weights(rng, tmp_path):
         weighted.refine(sample_weight=weight)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["classification", "regression"])
 def test_validation_data_may_have_weights(likelihood, rng):
     model, x, y = problem(likelihood, rng)

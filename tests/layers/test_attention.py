@@ -322,6 +322,7 @@ class Block(keras.Model):
         return self.layer(inputs, inputs)
 
 
+@pytest.mark.slow
 @some_quick(attention.MULTI_HEAD)
 def test_it_trains_in_a_subclassed_model_that_is_not_built(kind):
     model = Block(make(kind))

@@ -36,6 +36,7 @@ LAYOUTS = {
 every_layout = pytest.mark.parametrize("layout", LAYOUTS)
 
 
+@pytest.mark.slow
 def test_it_keeps_the_contract_of_the_layers():
     layer_contract.check_layer(
         make,

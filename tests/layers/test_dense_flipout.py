@@ -21,6 +21,7 @@ make = functools.partial(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "input_shape", [(7,), pytest.param((3, 7), marks=pytest.mark.slow)]
 )

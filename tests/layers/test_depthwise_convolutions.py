@@ -21,6 +21,7 @@ _ARGUMENTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make_layer", "input_shape", "reference"),
     [

@@ -42,6 +42,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 every_equation = pytest.mark.parametrize("name", EQUATIONS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [

@@ -60,6 +60,7 @@ def test_files_without_the_state_of_the_generator_are_read(
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_training_continued_from_a_file_is_as_if_never_interrupted(
     tmp_path, rng
 ):

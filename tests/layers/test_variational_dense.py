@@ -122,6 +122,7 @@ def test_every_argument_survives_the_config(make_layer):
                 assert config[name]["config"] == value.get_config(), name
 
 
+@pytest.mark.slow
 @all_layers
 def test_a_short_last_batch_and_odd_widths_are_no_trouble(make_layer, rng):
     # 153 * 29 weights: more than the few that Keras' own normals are used for.

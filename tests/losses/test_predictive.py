@@ -418,6 +418,7 @@ def test_config_survives_a_round_trip(rng, name):
     assert restored.get_config() == loss.get_config()
 
 
+@pytest.mark.slow
 @ALL
 @pytest.mark.parametrize(
     "policy",

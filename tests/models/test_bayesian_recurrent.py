@@ -91,6 +91,7 @@ def bidirectional(**options):
     return model, x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "merge_mode", ["concat", pytest.param("mul", marks=pytest.mark.slow)]
 )

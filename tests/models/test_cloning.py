@@ -170,6 +170,7 @@ def test_layers_of_users_are_kept_and_named(rng):
         np.testing.assert_array_equal(bayesian(x), model(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("conversion", CONVERSIONS)
 @pytest.mark.filterwarnings("ignore:These layers:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*dropout.*:UserWarning")

@@ -63,6 +63,7 @@ def test_the_loss_is_that_of_the_ensemble(ensemble):
     assert isinstance(model.loss, tfr.losses.HeteroscedasticGaussianNLL)
 
 
+@pytest.mark.slow
 def test_it_can_be_refined(ensemble, data):
     refined = tfr.refine(
         _converted(ensemble),

@@ -183,6 +183,7 @@ def test_what_posteriors_can_do_they_do_for_custom_models(name, rng, tmp_path):
     assert paths(member) == paths(converted)
 
 
+@pytest.mark.slow
 @own_weights_stay
 def test_a_backbone_keeps_its_class_attributes_and_methods(rng):
     model, x = backbone(rng)
@@ -319,6 +320,7 @@ HOLDERS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.build... was called on:UserWarning")
 @pytest.mark.parametrize("kind", HOLDERS, ids=lambda kind: kind.__name__)
 def test_layers_are_found_however_they_are_held(kind, rng, tmp_path):
@@ -812,6 +814,7 @@ def test_posteriors_of_custom_layers_become_means_too(rng, tmp_path):
     assert_same_at_means(again, back, x)
 
 
+@pytest.mark.slow
 @own_weights_stay
 def test_a_model_may_get_its_posteriors_one_after_another(rng, tmp_path):
     model, x = vision(rng)

@@ -82,6 +82,7 @@ def test_a_step_is_that_of_keras_without_a_graph():
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=0)
 
 
+@pytest.mark.slow
 def test_many_steps_in_float32_agree_with_keras_to_its_rounding_of_beta_2():
     start = trajectory(OURS, "float32", steps=0)
     found, expected = (
@@ -198,6 +199,7 @@ def test_fit_gives_the_weights_of_keras(arguments):
     assert_close(trained(OURS(0.01), **arguments), expected)
 
 
+@pytest.mark.slow
 def test_a_callback_changes_the_learning_rate():
     def callbacks():
         return [keras.callbacks.LearningRateScheduler(lambda n: 0.01 * n)]

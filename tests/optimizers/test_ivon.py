@@ -205,6 +205,7 @@ def test_gradients_of_others_are_at_the_means_in_their_scope():
     np.testing.assert_allclose(outputs(part), expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_another_optimizer_trains_at_the_means():
     model, other = network(), network("sgd")
     fit(model)
@@ -374,6 +375,7 @@ def test_the_seed_decides_and_the_global_one_if_there_is_none():
     assert not np.any(draw(None) == draw(None, before=2))
 
 
+@pytest.mark.slow
 def test_the_learning_rate_follows_schedules_and_callbacks():
     decay = keras.optimizers.schedules.PiecewiseConstantDecay([3], [0.1, 0.0])
     model = network(ivon(learning_rate=decay))
@@ -388,6 +390,7 @@ def test_the_learning_rate_follows_schedules_and_callbacks():
     assert_same(other.get_weights(), before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_mixed_precision_keeps_the_posterior_in_single(policy):
     expected = built()
@@ -419,6 +422,7 @@ def test_a_step_that_overflows_is_skipped():
     assert_same(state(model), expected)
 
 
+@pytest.mark.slow
 def test_all_kinds_of_weights_are_trained():
     """Of normalization, embeddings, recurrent and shared layers."""
     keras.utils.set_random_seed(1)

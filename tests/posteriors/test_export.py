@@ -110,6 +110,7 @@ def test_an_ensemble_is_exported_with_all_its_members(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_an_exported_ensemble_keeps_its_statistics_and_names(tmp_path):
     problem = linear_gaussian.LinearGaussian()
     inputs = {
@@ -209,6 +210,7 @@ def test_tables_of_layers_are_exported(tmp_path):
     np.testing.assert_array_equal(draws, expected)
 
 
+@pytest.mark.slow
 def test_ensembles_of_networks_for_any_length_serve_any_length(tmp_path, rng):
     inputs = keras.Input((None, 2))
     options = {"num_train_examples": 6}

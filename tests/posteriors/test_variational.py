@@ -200,6 +200,7 @@ def test_it_compiles_once_a_mode(x):
     assert model.num_calls == num_calls
 
 
+@pytest.mark.slow
 def test_a_model_that_is_gone_leaves_nothing_behind(x):
     model = make_model()
     model.compile("sgd", "mse")
@@ -212,6 +213,7 @@ def test_a_model_that_is_gone_leaves_nothing_behind(x):
     assert reference() is None
 
 
+@pytest.mark.slow
 def test_a_posterior_keeps_its_model(x):
     model = make_model()
     posterior = tfp_refine.posterior(model)

@@ -42,6 +42,7 @@ def _try(cases):
     return {case: text for case, text in found.items() if text}
 
 
+@pytest.mark.slow
 def test_bad_input_is_refused_by_name_or_harmless():
     cases = bad_input.sample(seed=0, per_argument=1)
     quick = [case for case in cases if base_calls.is_quick(case.name)]

@@ -5,6 +5,7 @@ import warnings
 import hypothesis
 import keras
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 from tests.properties import budget
@@ -34,6 +35,7 @@ def _outputs(model, x):
     return [np.asarray(leaf) for leaf in keras.tree.flatten(model(x))]
 
 
+@pytest.mark.slow
 @budget.cases(10)
 @hypothesis.given(
     st.data(),

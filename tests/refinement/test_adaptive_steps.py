@@ -140,6 +140,7 @@ def test_steps_that_never_end_are_those_of_a_number():
             np.testing.assert_array_equal(found.history[name], value, name)
 
 
+@pytest.mark.slow
 def test_variables_that_gain_nothing_cost_little():
     steps = AdaptiveSteps(3000, check_every=25, tolerance=0.02)
     found = refine(steps=steps, num_members=20)
@@ -158,6 +159,7 @@ def test_variables_that_gain_nothing_cost_little():
     np.testing.assert_array_equal(ends, np.cumsum(taken))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [3, 1])
 def test_interrupted_work_ends_with_the_same_numbers(tmp_path, size):
     work = linear_gaussian.Work(
@@ -181,6 +183,7 @@ def test_interrupted_work_ends_with_the_same_numbers(tmp_path, size):
         assert reports + again.results == counted.results
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_of_these_steps(tmp_path):
     steps = AdaptiveSteps(6, check_every=2)
     first = refine(steps=steps, checkpoint_dir=tmp_path)

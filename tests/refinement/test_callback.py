@@ -26,6 +26,7 @@ def test_callback_refines_the_trained_model(problem):
     assert callback.history is callback.ensemble.history
 
 
+@pytest.mark.slow
 def test_model_after_fit_is_what_it_is_without_the_callback(problem):
     weights, losses = [], []
     for callbacks in (
@@ -45,6 +46,7 @@ def test_model_after_fit_is_what_it_is_without_the_callback(problem):
     assert losses[0] == losses[1]
 
 
+@pytest.mark.slow
 def test_history_is_there_for_later_fits_too(problem):
     model = problem.model()
     callback = tfr.RefinementCallback(problem.x, problem.y, **_OPTIONS)
@@ -132,6 +134,7 @@ def test_callback_continues_from_its_checkpoint(problem, tmp_path, built):
     np.testing.assert_array_equal(first.params, again.params)
 
 
+@pytest.mark.slow
 def test_last_in_the_list_it_refines_what_early_stopping_restores(problem):
     model = problem.model()
     stopping = keras.callbacks.EarlyStopping(

@@ -86,6 +86,7 @@ def test_elbo_is_the_likelihood_less_the_divergence(problem, regularizer):
     assert abs(found - expected + 20.0 * float(loss)) < 6 * stddev / 4000**0.5
 
 
+@pytest.mark.slow
 def test_elbo_averages_a_divergence_that_needs_draws(problem):
     mixture = (0.3, 0.8, 0.05)
     model = make_model(problem, regularizers.ScaleMixtureKL(*mixture))

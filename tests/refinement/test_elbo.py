@@ -62,6 +62,7 @@ def test_elbo_of_a_gaussian_is_the_exact_one(diagonal):
     assert again != estimate
 
 
+@pytest.mark.slow
 def test_elbo_of_what_ivon_trained_is_that_of_its_means_and_scales():
     problem = linear_gaussian.LinearGaussian(prior_scale=1.5)
     optimizer = optimizers.IVON(0.1, 20, 1.5, beta_2=0.99, seed=1)

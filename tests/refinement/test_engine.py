@@ -330,6 +330,7 @@ def test_auto_is_mapped_on_a_processor_and_a_trial_on_an_accelerator(
     assert engine.num_workers == 1
 
 
+@pytest.mark.slow
 def test_a_trial_does_not_change_the_result(work):
     state = work.state()
     tried = work.engine()

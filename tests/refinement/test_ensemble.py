@@ -34,6 +34,7 @@ def ensemble(problem, model):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_draws_are_of_the_members_in_turn(problem, ensemble):
     many = ensemble.predict(problem.x, num_samples=9000, seed=2)
     assert many.shape == (9000, 20, 2)
@@ -55,6 +56,7 @@ def test_draws_of_the_weights_have_the_members_moments(ensemble):
     )
 
 
+@pytest.mark.slow
 def test_later_training_of_the_model_does_not_touch_the_ensemble(problem):
     model = problem.model()
     ensemble = tfr.refine(
@@ -172,6 +174,7 @@ def test_model_that_cannot_be_copied_still_predicts(problem, tmp_path):
     np.testing.assert_array_equal(loaded.predict(problem.x, 4, seed=1), draws)
 
 
+@pytest.mark.slow
 def test_loss_that_is_not_registered_does_not_stop_loading(problem, tmp_path):
     def mine(y_true, y_pred):
         return keras.ops.square(y_true - y_pred)[:, 0]

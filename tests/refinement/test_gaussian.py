@@ -45,6 +45,7 @@ def refine(posterior, **arguments):
     )
 
 
+@pytest.mark.slow
 def test_bound_and_variances_come_nearer_to_the_exact_ones():
     ensemble = refine(gaussian(), num_members=60, num_eval_samples=100)
     exact = CASE.elbo(*CASE.mean_field())
@@ -120,6 +121,7 @@ def test_a_model_that_ivon_trained_is_refined_as_its_posterior():
         np.testing.assert_array_equal(ensemble.params, callback.ensemble.params)
 
 
+@pytest.mark.slow
 def test_the_posterior_counts_not_what_its_model_became():
     model = plain()
     posterior = gaussian(model)
@@ -133,6 +135,7 @@ def test_the_posterior_counts_not_what_its_model_became():
     )
 
 
+@pytest.mark.slow
 def test_laplace_of_all_layers_is_a_start():
     laplace = tfr.laplace.DiagonalLaplace(
         plain(), "regression", noise_scale=CASE.noise_scale

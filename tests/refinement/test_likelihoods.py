@@ -204,6 +204,7 @@ def test_all_likelihoods_are_refined_and_saved(rng, name, tmp_path):
     np.testing.assert_array_equal(restored.predict(x, 6, seed=1), draws)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mapping", ["map", pytest.param("vmap", marks=pytest.mark.slow)]
 )
@@ -219,6 +220,7 @@ def test_a_tagger_is_refined(rng, mapping):
     assert summary.entropy.shape == (NUM_EXAMPLES, 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "num_classes"),
     [("multilabel", 3), ("classes", 4), ("ordered_classes", 4)],

@@ -146,6 +146,7 @@ def test_bad_values_are_refused(problem, options, message):
         linear_gaussian.refine(problem.model(), problem.x, problem.y, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after"),
     [

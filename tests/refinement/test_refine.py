@@ -225,6 +225,7 @@ class _Subclassed(keras.Model):
         return self.top(self.hidden(inputs["a"]) + inputs["b"])
 
 
+@pytest.mark.slow
 def test_subclassed_model_with_named_inputs(problem, tmp_path):
     model = _Subclassed()
     x = {"a": problem.x, "b": problem.x[:, :1]}

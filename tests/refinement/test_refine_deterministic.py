@@ -109,6 +109,7 @@ def test_batch_statistics_and_priors_stay(model, ensemble):
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_the_model_is_not_changed(problem):
     model = _model(problem)
     before = layer_case.values(model.variables)
@@ -119,6 +120,7 @@ def test_the_model_is_not_changed(problem):
         np.testing.assert_array_equal(variable, value)
 
 
+@pytest.mark.slow
 def test_by_default_every_member_has_the_models_deterministic_weights(
     problem, model
 ):
@@ -132,6 +134,7 @@ def test_by_default_every_member_has_the_models_deterministic_weights(
             assert np.array_equal(old, new) == (not is_random), old.path
 
 
+@pytest.mark.slow
 def test_frozen_layers_stay_frozen(problem):
     model = _model(problem)
     model.get_layer("first").trainable = False
@@ -145,6 +148,7 @@ def test_frozen_layers_stay_frozen(problem):
             assert not np.any(np.asarray(old) == np.asarray(new))
 
 
+@pytest.mark.slow
 def test_without_deterministic_weights_there_is_no_difference(problem):
     model = problem.model()
     one, other = (
@@ -169,6 +173,7 @@ def test_a_constrained_deterministic_weight_is_refused(problem):
         )
 
 
+@pytest.mark.slow
 def test_a_learned_noise_is_refined_along(problem):
     inputs = keras.Input((2,))
     x = layers.DenseFlipout(1, num_train_examples=20)(inputs)
@@ -254,6 +259,7 @@ def test_a_huge_penalty_pulls_a_kernel_to_zero(problem):
         assert np.max(after) < 0.05 * np.max(before)
 
 
+@pytest.mark.slow
 def test_an_optimization_that_is_undone_is_undone_for_points_too(problem):
     model = _model(problem)
     ensemble = linear_gaussian.refine(
@@ -380,6 +386,7 @@ def test_deterministic_weights_that_are_not_finite_are_refused(problem):
 # Batch normalization.
 
 
+@pytest.mark.slow
 def test_bound_uses_the_statistics_of_inference(problem):
     model = _model(problem)
     norm = model.get_layer("norm")

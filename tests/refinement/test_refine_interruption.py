@@ -163,6 +163,7 @@ def test_checkpoint_of_another_posterior_is_refused(problem, folder):
         )
 
 
+@pytest.mark.slow
 def test_checkpoint_of_another_prior_is_refused(problem, tmp_path):
     wide = linear_gaussian.LinearGaussian(prior_scale=2.0).model()
     wide.layers[-1].variational_weights[0].assign(*problem.mean_field())
@@ -174,6 +175,7 @@ def test_checkpoint_of_another_prior_is_refused(problem, tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_checkpoint_of_other_statistics_is_refused(problem, tmp_path):
     inner = problem.model()
     normalization = keras.layers.BatchNormalization()

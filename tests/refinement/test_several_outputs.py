@@ -110,6 +110,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.slow
 def test_refinement_raises_the_bound_of_all_outputs(rng, tmp_path):
     x, label, size = two_heads.data(rng)
     y = {"label": label, "size": size}
@@ -154,6 +155,7 @@ def test_refinement_raises_the_bound_of_all_outputs(rng, tmp_path):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "form"),
     [
@@ -204,6 +206,7 @@ def test_trainings_follow_the_loss_of_fit(method, form, rng):
     np.testing.assert_allclose(probs["label"].sum(axis=-1), 1.0, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_members_are_vectorized_with_weights_of_each_output(rng):
     x, label, size = two_heads.data(rng)
     y = {"label": label, "size": size}
@@ -218,6 +221,7 @@ def test_members_are_vectorized_with_weights_of_each_output(rng):
     np.testing.assert_allclose(mapped.params, vectorized.params, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_options_of_ensembles_go_with_several_outputs(rng):
     x, label, size = two_heads.data(rng)
     model = two_heads.make_model("tuple")

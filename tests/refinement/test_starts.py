@@ -81,6 +81,7 @@ def test_a_member_is_that_of_its_start_alone(fits, ensemble, number):
     assert_members_are(ensemble, number, alone)
 
 
+@pytest.mark.slow
 def test_members_at_once_keep_the_weights_of_their_starts(fits, ensemble):
     """Noise, moving averages and dense layers count in every bound."""
     found = refine(fits, mapping="vmap", num_members=4)
@@ -94,6 +95,7 @@ def test_members_at_once_keep_the_weights_of_their_starts(fits, ensemble):
         assert abs(bound - starts[number % 2]) < 0.2 * abs(starts[number % 2])
 
 
+@pytest.mark.slow
 def test_refined_deterministic_weights_start_from_each_fit(fits):
     ensemble = refine(fits, refine_deterministic=True)
     for number, start in enumerate(fits):
@@ -101,6 +103,7 @@ def test_refined_deterministic_weights_start_from_each_fit(fits):
         assert_members_are(ensemble, number, alone)
 
 
+@pytest.mark.slow
 def test_one_member_of_each_start_by_default(fits):
     assert refine(fits, steps=1).num_members == 2
     assert refine(fits[:1], steps=1).num_members == 10
@@ -151,6 +154,7 @@ def deep_ensemble():
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_deep_ensemble_of_fits_is_refined_as_its_members(deep_ensemble):
     found = refine(deep_ensemble)
     expected = refine([deep_ensemble.member(0), deep_ensemble.member(1)])
@@ -161,6 +165,7 @@ def test_a_deep_ensemble_of_fits_is_refined_as_its_members(deep_ensemble):
     assert noise[0] != noise[1]
 
 
+@pytest.mark.slow
 def test_a_variational_posterior_is_refined_as_its_model(fits):
     found = refine(tfr.posterior(fits[0]), members=[0])
     np.testing.assert_array_equal(
@@ -189,6 +194,7 @@ def gaussian(number):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gather", [list, tfr.posteriors.MixturePosterior])
 def test_gaussian_posteriors_are_starts(gather):
     starts = [gaussian(1), gaussian(2)]
@@ -200,6 +206,7 @@ def test_gaussian_posteriors_are_starts(gather):
 # Work that stops, and workers.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reports", [0, 3, 5])
 def test_interrupted_work_ends_with_the_same_numbers(fits, tmp_path, reports):
     work = linear_gaussian.Work(
@@ -217,6 +224,7 @@ def test_interrupted_work_ends_with_the_same_numbers(fits, tmp_path, reports):
     assert reports + again.results == 6
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_of_these_starts_in_this_order(
     fits, deep_ensemble, tmp_path
 ):
@@ -233,6 +241,7 @@ def test_a_checkpoint_is_of_these_starts_in_this_order(
     np.testing.assert_array_equal(found.params, expected.params)
 
 
+@pytest.mark.slow
 def test_workers_get_the_weights_of_each_start(fits, ensemble, monkeypatch):
     coordinator = coordinator_lib.make(monkeypatch)
     checked = []
@@ -309,6 +318,7 @@ def test_starts_that_do_not_fit_together_are_refused(fits, make, message):
         refine(make(fits[0]))
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_given_counts_for_all(fits):
     loss = tfr.losses.HeteroscedasticGaussianNLL()
     found = refine([fits[0], other_loss()], loss=loss)

@@ -59,6 +59,7 @@ def test_a_stream_is_refined(problem, mapping):
     assert stream.history["trace_step"][-1] == 80
 
 
+@pytest.mark.slow
 def test_bounds_are_of_some_examples_of_a_stream(problem):
     given = {"max_eval_examples": 7}
     stream, arrays = (
@@ -70,6 +71,7 @@ def test_bounds_are_of_some_examples_of_a_stream(problem):
     assert not np.allclose(stream.elbo_init, every.elbo_init, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_seed_fixes_the_result(problem):
     first, again, other = (
         refine(problem, batches(problem, size=size), seed=seed)
@@ -81,12 +83,14 @@ def test_a_seed_fixes_the_result(problem):
     assert not np.array_equal(first.params, other.params)
 
 
+@pytest.mark.slow
 def test_members_may_be_computed_elsewhere(problem):
     whole = refine(problem, batches(problem), members_per_batch=2)
     part = refine(problem, batches(problem), members=[2])
     np.testing.assert_array_equal(part.params[0], whole.params[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "progress",
     [
@@ -115,6 +119,7 @@ def test_an_interrupted_refinement_ends_with_the_same_numbers(
     linear_gaussian.assert_same(resumed.history, expected.history)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_needs_the_same_examples_in_order(problem, tmp_path):
     def shuffled(number):
         return np.random.default_rng(number).permutation(len(problem.x))
@@ -148,6 +153,7 @@ def test_workers_of_a_cluster_need_data_in_memory(problem, monkeypatch):
         )
 
 
+@pytest.mark.slow
 def test_the_callback_refines_a_stream(problem):
     x, y = (np.asarray(v, "float32") for v in (problem.x, problem.y))
     dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(4)

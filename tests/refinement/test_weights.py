@@ -106,6 +106,7 @@ def test_whole_weights_are_repeated_examples(mapping, rng):
     assert np.all(weighted.elbo_final != refine(model, x, y).elbo_final)
 
 
+@pytest.mark.slow
 def test_weights_of_one_change_nothing_bit_for_bit(rng):
     x, y = classes(rng)
     model, *_ = narrow(rng, losses.CategoricalNLL(), scale=0.3)
@@ -118,6 +119,7 @@ def test_weights_of_one_change_nothing_bit_for_bit(rng):
         np.testing.assert_array_equal(ones.history[name], values)
 
 
+@pytest.mark.slow
 def test_the_callback_refines_with_the_weights_that_it_got(rng):
     x, y = classes(rng)
     model, *_ = narrow(rng, losses.CategoricalNLL(), scale=0.3)
@@ -132,6 +134,7 @@ def test_the_callback_refines_with_the_weights_that_it_got(rng):
     np.testing.assert_array_equal(callback.ensemble.params, expected.params)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_of_its_weights(rng, tmp_path):
     x, y = classes(rng)
     model, *_ = narrow(rng, losses.CategoricalNLL(), scale=0.3)
@@ -222,6 +225,7 @@ def test_weights_that_only_fit_has_are_an_error(eagerly, given, rng):
     assert "compute_loss" not in vars(model)
 
 
+@pytest.mark.slow
 def test_weights_that_only_the_callback_has_are_a_warning(rng):
     model, fit = weighing(rng, callback={"class_weight": CLASS_WEIGHT})
     with pytest.warns(UserWarning, match="RefinementCallback weighs examples"):
@@ -229,6 +233,7 @@ def test_weights_that_only_the_callback_has_are_a_warning(rng):
     assert "compute_loss" not in vars(model)
 
 
+@pytest.mark.slow
 def test_a_model_keeps_its_own_loss_after_a_step_that_failed(rng):
     x, y = classes(rng)
     model, fit = weighing(rng)

@@ -89,12 +89,14 @@ def test_checkpoints_of_other_chains_are_refused(
         sample_few(laplace, checkpoint_dir=folder, **change)
 
 
+@pytest.mark.slow
 def test_checkpoints_of_other_data_are_refused(laplace, tmp_path):
     sample_few(laplace, checkpoint_dir=tmp_path)
     with pytest.raises(ValueError, match="inputs|model"):
         sample_few(fitted(separation=0.5), checkpoint_dir=tmp_path)
 
 
+@pytest.mark.slow
 def test_checkpoints_in_other_coordinates_are_refused(tmp_path):
     model, x, y = trained_models.logistic_regression(
         np.random.default_rng(0), 0.8

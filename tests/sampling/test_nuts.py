@@ -165,6 +165,7 @@ def test_probabilities_are_those_of_the_grid(logistic, logistic_samples):
     assert np.abs(z).max() < limit(3)
 
 
+@pytest.mark.slow
 def test_seeds_fix_samples_whatever_global_generators_do(logistic, few, capsys):
     keras.utils.set_random_seed(9)
     before = np.random.get_state()[1].copy()  # noqa: NPY002
@@ -181,6 +182,7 @@ def test_fresh_seeds_give_other_samples(logistic, few):
     assert (fresh != few).any(axis=(1, 2)).all()
 
 
+@pytest.mark.slow
 def test_chains_differ(few):
     for one in range(4):
         for other in range(one):
@@ -237,6 +239,7 @@ def test_without_xla_the_distribution_is_the_same(logistic):
     assert_moment(samples.samples, grid.weights @ grid.points)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "num_samples", [4, pytest.param(26, marks=pytest.mark.slow)]
 )
@@ -270,6 +273,7 @@ def test_chains_that_have_not_mixed_are_warned_of(logistic):
         sample(logistic[0], num_warmup=1, num_samples=8, jit_compile=False)
 
 
+@pytest.mark.slow
 def test_laplace_is_not_changed_by_another_prior(logistic, few, capsys):
     laplace, _, _ = logistic
     before = (laplace.loc.copy(), laplace.covariance.matrix())
@@ -378,6 +382,7 @@ def test_transitions_that_diverge_are_counted_and_warned_of(regression):
     assert samples.diagnostics["num_divergences"] == 16
 
 
+@pytest.mark.slow
 def test_a_chain_that_never_moves_is_warned_of(regression):
     with (
         pytest.warns(UserWarning, match="R-hat is nan"),

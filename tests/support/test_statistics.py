@@ -102,6 +102,7 @@ def test_variance_alarms_at_the_quantiles_of_an_unbiased_estimate(tail):
         assert_variance([-1.0, 1.0], edge * outwards, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("draw", "kurtosis"),
     [

@@ -108,6 +108,7 @@ def test_finished_training_is_read_not_repeated(
     }
 
 
+@pytest.mark.slow
 def test_history_tells_of_every_segment(problem, tmp_path):
     trained = _train(
         problem,
@@ -241,6 +242,7 @@ def test_a_training_that_diverges_stops(problem, tmp_path):
     assert not list(tmp_path.glob("*.keras"))
 
 
+@pytest.mark.slow
 def test_patience_does_not_take_nan_for_the_best(
     problem, tmp_path, monkeypatch
 ):
@@ -266,6 +268,7 @@ def test_segments_do_not_break_epochs(problem, tmp_path, monkeypatch):
     assert len(set(seeds)) == 1
 
 
+@pytest.mark.slow
 def test_a_penalty_that_is_an_estimate_does_not_stop_a_restart(
     problem, tmp_path
 ):

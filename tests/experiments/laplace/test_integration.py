@@ -12,6 +12,7 @@ def _few_cases(monkeypatch):
     monkeypatch.setattr(integration, "_CASES", 3)
 
 
+@pytest.mark.slow
 def test_errors_are_as_known():
     binary = integration.binary_errors()
     several = integration.errors_of_classes(seed=0)
@@ -30,6 +31,7 @@ def test_errors_are_as_known():
         assert errors["draws/1000/monte_carlo"] < errors["draws/20/monte_carlo"]
 
 
+@pytest.mark.slow
 def test_the_task_writes_a_table_and_a_figure(tmp_path, capsys, monkeypatch):
     config = laplace.Config(tasks=("integration",), output_dir=str(tmp_path))
     results = laplace.run(config)

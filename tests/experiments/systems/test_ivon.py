@@ -19,6 +19,7 @@ def run(path):
     return compare.run(config).rows.set_index(["system", "metric"])["value"]
 
 
+@pytest.mark.slow
 def test_ivon_is_trained_and_refined(tmp_path):
     found = run(tmp_path)
     # Means and scales; those of two members.

@@ -155,6 +155,7 @@ def test_flows_raise_the_bound_and_need_laplace(made):
     assert refined.draws(of.data.test[0]).shape == (50, 40, 3)
 
 
+@pytest.mark.slow
 def test_steps_of_flows_have_a_least_number(made):
     of = made(flow_epochs=None, flow_batch_size=20)
     assert fitted(of, "flows(flow_length=1)").num_steps == 100 + 2001
@@ -178,6 +179,7 @@ def test_what_was_fitted_is_loaded_and_what_is_damaged_is_named(made):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "start",
     ["laplace", pytest.param("laplace_all", marks=pytest.mark.slow)],
@@ -211,6 +213,7 @@ def test_what_cannot_be_applied_says_why(made):
     assert "needs a --validation_fraction" in reason(of, "flows")
 
 
+@pytest.mark.slow
 def test_a_regression_keeps_its_noise(tmp_path):
     data = numbers()
     config = configuration(data)

@@ -98,6 +98,7 @@ def _build_images(monkeypatch, name, system, size=16, **changes):
     return _build(system, config, _Images(size))[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _TINY)
 def test_networks_of_papers_are_built_by_name(monkeypatch, name):
     assert set(_TINY) == set(networks._LARGE)

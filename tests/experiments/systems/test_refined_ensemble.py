@@ -22,6 +22,7 @@ def rows(tmp_path_factory):
     return found.rows.set_index(["system", "metric"])["value"]
 
 
+@pytest.mark.slow
 def test_it_costs_means_and_scales_and_more_steps(rows):
     first, second = rows["deep_ensemble"], rows["refined_ensemble"]
     assert second["kilobytes"] == 2 * first["kilobytes"]
@@ -34,6 +35,7 @@ def test_its_bound_rises(rows):
     assert np.isfinite(found["nll"])
 
 
+@pytest.mark.slow
 def test_every_member_must_be_drawn_as_often(tmp_path):
     config = dataclasses.replace(
         CONFIG, num_samples=5, output_dir=str(tmp_path)

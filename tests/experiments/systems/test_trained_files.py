@@ -57,6 +57,7 @@ def probabilities(path, data, outputs, activation, systems):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("num_classes", "outputs", "activation", "systems"),
     [
