@@ -271,8 +271,6 @@ ensemble = tfr.refine(
     split.y_train,
     num_members=5,
     steps=200,
-    learning_rate=1e-2,
-    learning_rate_decay="linear",
     seed=1,
     verbose=0,
 )

@@ -206,8 +206,6 @@ def refine(**options):
         "num_members": 10,
         "variance_ratios": (0.7,) * 5,
         "steps": 200,
-        "learning_rate": 1e-2,
-        "learning_rate_decay": "linear",
         "seed": 1,
         "verbose": 0,
     } | options

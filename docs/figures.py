@@ -72,8 +72,6 @@ def bands():
         num_members=20,
         steps=300,
         batch_size=len(x),
-        learning_rate=1e-2,
-        learning_rate_decay="linear",
         num_eval_samples=100,
         seed=1,
         verbose=0,

@@ -115,7 +115,7 @@ def test_a_model_that_ivon_trained_is_refined_as_its_posterior():
         CASE.x, CASE.y, num_members=2, steps=10, seed=1, verbose=0
     )
     model = trained(callbacks=[callback])
-    options = {"num_members": 2, "steps": 10, "learning_rate": 1e-3}
+    options = {"num_members": 2, "steps": 10, "learning_rate": 1e-2}
     for start in (model, tfr.posterior(model)):
         ensemble = refine(start, **options)
         np.testing.assert_array_equal(ensemble.params, callback.ensemble.params)

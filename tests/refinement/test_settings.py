@@ -5,6 +5,7 @@ import pytest
 
 from tests.support import linear_gaussian
 from tfp_refine.functional import members
+from tfp_refine.refinement import AdaptiveSteps
 from tfp_refine.refinement import loop
 
 VIT = 86_567_656  # weights of ViT-B/16
@@ -40,6 +41,14 @@ def test_a_result_depends_on_all_but_the_number_of_members():
         {"learning_rate_decay": "linear"},
     ):
         assert linear_gaussian.settings(**change).depends_on() != one
+
+
+def test_the_rate_falls_linearly_where_the_number_of_steps_is_known():
+    for steps, decay in ((10, "linear"), (AdaptiveSteps(10), "constant")):
+        settings = linear_gaussian.settings(
+            steps=steps, learning_rate_decay=None
+        )
+        assert settings.learning_rate_decay == decay
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ OPTIONS = {
     "variance_ratios": (0.5,),
     "steps": 30,
     "batch_size": 8,
-    "learning_rate": 0.01,
+    "learning_rate": 0.02,
     "num_eval_samples": 50,
     "seed": 1,
     "verbose": 0,

@@ -42,7 +42,12 @@ def refine(problem, *data, **options):
     "mapping", ["map", pytest.param("vmap", marks=pytest.mark.slow)]
 )
 def test_a_stream_is_refined(problem, mapping):
-    given = {"learning_rate": 0.02, "steps": 40, "mapping": mapping}
+    given = {
+        "learning_rate": 0.02,
+        "learning_rate_decay": "constant",
+        "steps": 40,
+        "mapping": mapping,
+    }
     stream = refine(problem, batches(problem), **given)
     arrays = refine(problem, problem.x, problem.y, **given)
     # Bounds are of the same examples and draws; steps see others.

@@ -45,7 +45,8 @@ class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
             `AdaptiveSteps`.
         batch_size: Examples in a step.
         learning_rate: Adam's before the first auxiliary variable.
-        learning_rate_decay: Within each auxiliary variable.
+        learning_rate_decay: Within each auxiliary variable; by default linear
+            to zero.
         loss: Negative log likelihood.
         keep_better: Whether an optimization that lowered the bound is undone.
         num_eval_samples: Weight draws in each evaluation of the bound.
@@ -94,8 +95,8 @@ class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
         variance_ratios: Sequence[float] = (0.7,) * 5,
         steps: int | adaptive_steps.AdaptiveSteps = 200,
         batch_size: int = 256,
-        learning_rate: float = 1e-3,
-        learning_rate_decay: str = "constant",
+        learning_rate: float = 1e-2,
+        learning_rate_decay: str | None = None,
         loss: str | Callable | keras.losses.Loss | None = None,
         keep_better: bool = True,
         num_eval_samples: int = 10,

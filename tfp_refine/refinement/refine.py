@@ -37,8 +37,8 @@ def refine(
     variance_ratios: Sequence[float] = (0.7,) * 5,
     steps: int | adaptive_steps.AdaptiveSteps = 200,
     batch_size: int = 256,
-    learning_rate: float = 1e-3,
-    learning_rate_decay: str = "constant",
+    learning_rate: float = 1e-2,
+    learning_rate_decay: str | None = None,
     loss: str | Callable | keras.losses.Loss | None = None,
     keep_better: bool = True,
     num_eval_samples: int = 10,
@@ -106,9 +106,11 @@ def refine(
             budget, a number that depends on all members that are computed.
         batch_size: Examples in a step.
         learning_rate: Adam's before the first auxiliary variable; from there
-            in proportion to the conditional prior's standard deviation.
-        learning_rate_decay: Within each auxiliary variable: `"constant"` (the
-            paper), `"linear"` or `"cosine"` to zero.
+            in proportion to the conditional prior's standard deviation. The
+            paper has 1e-3, constant.
+        learning_rate_decay: Within each auxiliary variable: `"linear"` or
+            `"cosine"` to zero, or `"constant"`. Defaults to `"linear"`, and to
+            `"constant"` with `AdaptiveSteps`, which does not know its steps.
         loss: Negative log likelihood: Keras loss, its name, or a callable
             `(y_true, y_pred) -> [B]`, nats; of several outputs a dict or list,
             whose sum counts. Defaults to the loss, and the `loss_weights`, that

@@ -38,7 +38,7 @@ class Settings:
     steps: int | adaptive_steps.AdaptiveSteps
     batch_size: int
     learning_rate: float
-    learning_rate_decay: str
+    learning_rate_decay: str | None
     keep_better: bool
     num_eval_samples: int
     max_eval_examples: int
@@ -66,9 +66,15 @@ class Settings:
             "refine_deterministic": bool(self.refine_deterministic),
             "seed": resumable.check_seed(self.seed, self.checkpoint_dir),
         }
+        decay = self.learning_rate_decay
+        if decay is None:
+            decay = "constant" if self.schedule else "linear"
+        checked["learning_rate_decay"] = _validation.one_of(
+            "learning_rate_decay", decay, update_rules.DECAYS
+        )
         if self.schedule is None:
             checked["steps"] = _validation.positive_integer("steps", self.steps)
-        elif self.learning_rate_decay != "constant":
+        elif decay != "constant":
             raise ValueError(
                 "`learning_rate_decay` needs the number of steps, which "
                 "AdaptiveSteps does not know. Received: learning_rate_decay="
@@ -83,9 +89,6 @@ class Settings:
         for name in _COUNTS:
             value = _validation.positive_integer(name, getattr(self, name))
             checked[name] = value
-        _validation.one_of(
-            "learning_rate_decay", self.learning_rate_decay, update_rules.DECAYS
-        )
         _validation.one_of("mapping", self.mapping, MAPPINGS)
         if self.members_per_batch is not None:
             _validation.positive_integer(
