@@ -4,6 +4,7 @@ from tfp_refine.functional import copying
 from tfp_refine.functional import data
 from tfp_refine.functional import executor
 from tfp_refine.functional import files
+from tfp_refine.functional import large
 from tfp_refine.functional import layer_calls
 from tfp_refine.functional import likelihoods
 from tfp_refine.functional import links
@@ -40,6 +41,7 @@ __all__ = [
     "data",
     "executor",
     "files",
+    "large",
     "layer_calls",
     "likelihoods",
     "links",

@@ -18,6 +18,7 @@ import zipfile
 import numpy as np
 
 from tfp_refine import _storage
+from tfp_refine.functional import large
 
 FORMAT = 1
 _MANIFEST, _ARRAYS, _MODEL = "manifest.json", "arrays/", "model.keras"
@@ -202,7 +203,7 @@ def _read_array(archive, name, entry):
             raise ValueError(
                 f"the array '{name}' is not the one that was saved"
             )
-        value = np.empty(shape, dtype)
+        value = large.zeros(shape, dtype)
         data, begin = memoryview(_bytes(value)), 0
         while begin < len(data):
             count = file.readinto(data[begin : begin + _CHUNK])

@@ -114,10 +114,13 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
 
     def _weights(self, draws, seed, first):
         rng = np.random.default_rng([seed, first])
-        drawn = self.params[draws.members, 0].copy()
+        drawn = self.params[draws.members, 0]
         size = self.view.num_weights
         noise = rng.standard_normal((len(drawn), size))
-        drawn[:, :size] += self.scale[draws.members] * noise
+        # The scales of all members may take more memory than there is.
+        members, rows = np.unique(draws.members, return_inverse=True)
+        scale = np.logaddexp(0.0, self.params[members, 1, :size])
+        drawn[:, :size] += scale[rows] * noise
         return drawn
 
     def _contents(self):

@@ -62,8 +62,9 @@ def refine(
     The model is not changed. Its deterministic weights and its noise scale stay
     as they are unless `refine_deterministic`, its BatchNorm statistics in any
     case, and the prior is the one that stands when refinement begins. Memory:
-    the data, or a few windows of them; 40 bytes for each weight and member; and
-    for the members that are computed at a time 120 bytes for each weight, and
+    the data, or a few windows of them; 40 bytes for each weight and member,
+    which are in temporary files where an array has more than 1 GiB; and for the
+    members that are computed at a time 120 bytes for each weight, and
     activations.
 
     Args:

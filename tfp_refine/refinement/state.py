@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 
 from tfp_refine.functional import files
+from tfp_refine.functional import large
 from tfp_refine.refinement import member
 
 # Records of each member and auxiliary variable, with their dtypes.
@@ -24,7 +25,8 @@ _LISTS = ("checks", "trace_step", "trace_elbo")
 class RefinementState:
     """State of a refinement, with `numpy` arrays, which are overwritten.
 
-    They are 40 bytes for each weight and member, in float32.
+    They are 40 bytes for each weight and member, in float32; large ones are
+    pages of temporary files.
 
     Attributes:
         auxiliary: Auxiliary variable in work, from 0 to `K`.
@@ -73,7 +75,7 @@ class RefinementState:
         count = len(settings.members)
         shape = (count, len(settings.variance_ratios))
         own = _of_members(starts, settings)
-        params = np.stack([one.params for one in own])
+        params = large.stack([one.params for one in own])
         prior_loc, prior_scale = _stacked(one.prior for one in own)
         return cls(
             auxiliary=0,
@@ -89,8 +91,10 @@ class RefinementState:
                 np.zeros(count),
                 fixed_of(starts, settings),
             ),
-            start=params.copy(),
-            moments=(np.zeros_like(params), np.zeros_like(params)),
+            start=large.zeros(params.shape, params.dtype),
+            moments=tuple(
+                large.zeros(params.shape, params.dtype) for _ in range(2)
+            ),
             elbo_init=np.full(count, np.nan),
             elbo_final=np.full(count, np.nan),
             staircase={
@@ -147,4 +151,4 @@ def _of_members(starts, settings):
 
 def _stacked(rows):
     """Stacks lists of arrays, one for each member, to a tuple of `[M, ...]`."""
-    return tuple(map(np.stack, zip(*rows, strict=True)))
+    return tuple(map(large.stack, zip(*rows, strict=True)))
