@@ -48,6 +48,7 @@ DOCS = [
     "mkdocs-material",
     "mkdocstrings[python]",
     "nbformat",  # Notebooks become pages.
+    "latex2mathml",
     RUFF,  # Breaks the lines of signatures.
 ]
 TEST = [

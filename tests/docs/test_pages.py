@@ -14,9 +14,12 @@ from tests.support import markdown_code
 PAGES = sorted((markdown_code.ROOT / "docs").rglob("*.md"))
 # Whose trainings are examples, not measurements.
 SHORTENED = (
+    "collapsed_bounds",
     "index",
     "initialization",
+    "laplace",
     "methods",
+    "mnf",
     "pretrained",
     "refinement",
     "which_method",

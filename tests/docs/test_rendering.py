@@ -1,4 +1,8 @@
 import importlib.util
+import types
+
+import pytest
+from mkdocs import exceptions
 
 from tests.support import markdown_code
 
@@ -55,3 +59,27 @@ def test_names_in_tables_break_between_words():
         "<p><code>aB</code></p>"
         "<td>1&nbsp;±&nbsp;2 <code>tfr.<wbr>Laplace<wbr>KL</code></td>"
     )
+
+
+def formulas(html):
+    page = types.SimpleNamespace(file=types.SimpleNamespace(src_uri="page.md"))
+    return load("formulas").on_page_content(html, page, None, None)
+
+
+def test_formulas_become_mathml():
+    html = formulas(
+        r'<p>5 $ <span class="arithmatex">\(x \sim \log p &lt; 1\)</span></p>'
+        '<div class="arithmatex">\\[\nx^2\n\\]</div>'
+    )
+    assert html.startswith('<p>5 $ <math xmlns="')
+    assert 'display="inline"' in html
+    assert "<mi>x</mi><mo>&#x0223C;</mo><mi>log</mi><mspace" in html
+    assert "&#x0003C;" in html
+    assert '<div class="formula"><math' in html
+    assert "<msup><mi>x</mi><mn>2</mn></msup>" in html
+    assert "arithmatex" not in html
+
+
+def test_a_formula_with_an_unknown_command_stops_the_build():
+    with pytest.raises(exceptions.PluginError, match=r"page\.md.*\\\\foo"):
+        formulas(r'<span class="arithmatex">\(\foo x\)</span>')

@@ -26,11 +26,13 @@ class Page(html.parser.HTMLParser):
     def __init__(self, path):
         super().__init__()
         self.ids, self.fetched, self.text = set(), [], ""
+        self.formulas = 0
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attrs):
         attrs = dict(attrs)
         self.ids.add(attrs.get("id"))
+        self.formulas += tag == "math"
         if tag == "link":
             self.fetched.append(attrs["href"])
         elif "src" in attrs:
@@ -105,6 +107,14 @@ def test_functions_are_shown_in_place_of_the_modules_that_they_are_in(site):
 def test_every_notebook_is_a_page(site):
     for path in (markdown_code.ROOT / "colab").glob("*.ipynb"):
         assert f"tutorials/{path.stem}.html" in site
+
+
+def test_formulas_of_the_methods_are_shown(site):
+    pages = "collapsed_bounds initialization kl_scaling laplace mnf refinement"
+    for page in pages.split():
+        assert site[f"{page}.html"].formulas > 5, page
+    for name, page in site.items():
+        assert "\\mathrm" not in page.text, name
 
 
 def test_pages_need_nothing_from_the_network(site):
