@@ -29,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-slow torture lint format build-file bazel-test has-bazel \
-	bench docs docs-serve notebooks clean
+	bench docs docs-serve notebooks release versions clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' \
@@ -83,6 +83,12 @@ docs-serve: $(DOCS_STAMP) ## Show the site while the pages are written
 
 notebooks: $(TEST_STAMP) ## Run the notebooks in colab/, store their outputs
 	$(BIN)/python docs/notebooks.py
+
+release: $(TEST_STAMP) ## Build and check the distributions of HEAD, into dist/
+	$(BIN)/python -m tools.release
+
+versions: $(TEST_STAMP) ## Test the oldest and the newest versions of Keras etc.
+	$(BIN)/python -m tools.versions
 
 clean: ## Delete the environment, caches, the site and results of `make demo`
 	rm -rf $(VENV) build dist *.egg-info demo_output site \

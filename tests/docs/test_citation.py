@@ -14,5 +14,5 @@ def test_the_citation_is_of_this_version():
     assert citation["version"] == version.__version__
     assert citation["license"] == "Apache-2.0"
     assert len(citation["references"]) == 5  # the papers
-    released = version.__version__.partition(".dev")[0]
-    assert f"## {released}" in (_ROOT / "CHANGELOG.md").read_text("utf-8")
+    released = f"## {version.__version__} ({citation['date-released']})"
+    assert released in (_ROOT / "CHANGELOG.md").read_text("utf-8")

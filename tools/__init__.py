@@ -1,0 +1,1 @@
+"""Commands of maintainers, run in the root of the repository."""
