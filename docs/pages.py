@@ -15,6 +15,7 @@ from mkdocs.structure import files as mkdocs_files
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGE = "tfp_refine"
 _FILES = r"https://github\.com/tfp-refine/tfp_refine/blob/main"
+_INSTALLS = '"-m", "pip", "install"'
 # Rooms that users do not import.
 INTERNAL = ("_validation", "experiments", "math", "functional")
 # Rooms in which only these classes show what they inherit: the many others of
@@ -160,7 +161,11 @@ def tutorials():
     pages = {}
     for name in re.findall(r"\(tutorials/(\w+)\.md\)", index):
         notebook = nbformat.read(ROOT / "colab" / f"{name}.ipynb", as_version=4)
-        pages[name] = "\n\n".join(map(_markdown, notebook.cells)) + "\n"
+        # Only who runs a notebook needs the cell that installs the package.
+        cells = [
+            cell for cell in notebook.cells if _INSTALLS not in cell.source
+        ]
+        pages[name] = "\n\n".join(map(_markdown, cells)) + "\n"
     return pages
 
 

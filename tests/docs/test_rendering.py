@@ -44,6 +44,7 @@ def test_notebooks_become_markdown_with_their_code_and_outputs():
     assert "refined        NLL 0." in text.partition("```text\n")[2]
     assert "](data:image/png;base64," in text
     assert "jupytext" not in text
+    assert '"pip"' not in text
 
 
 def test_links_of_notebooks_lead_to_pages_of_the_site():
