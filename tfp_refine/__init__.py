@@ -1,8 +1,11 @@
 """Bayesian layers and posterior refinement for Keras 3 on TensorFlow."""
 
+import importlib.metadata as _metadata
 import importlib.util as _importlib_util
+import re as _re
 import sys as _sys
 
+from tfp_refine.version import TESTED as _TESTED
 from tfp_refine.version import __version__
 
 if _missing := [
@@ -14,6 +17,24 @@ if _missing := [
         f"tfp_refine needs {', '.join(_missing)}, which its extra `tf` "
         "installs: pip install 'tfp_refine[tf]'"
     )
+
+
+def _minor(version: str) -> tuple[int, ...]:
+    return tuple(map(int, _re.findall(r"\d+", version)[:2]))
+
+
+_tested = ", ".join(f"{name} {a} to {b}" for name, (a, b) in _TESTED.items())
+for _name, (_oldest, _) in _TESTED.items():
+    try:
+        _installed = _metadata.version(_name)
+    except _metadata.PackageNotFoundError:
+        continue  # Builds of TensorFlow may have other names.
+    if _minor(_installed) < _minor(_oldest):
+        raise ImportError(
+            f"tfp_refine needs {_name} {_oldest} or newer; it is tested with "
+            f"{_tested}. Upgrade it: pip install --upgrade 'tfp_refine[tf]'. "
+            f"Received: {_name} {_installed}"
+        )
 
 # A program reads its flags, and shows its help, before it imports the rooms
 # that it needs, and TensorFlow with them.
@@ -29,7 +50,8 @@ if not (
     if _keras.backend.backend() != "tensorflow":
         raise ImportError(
             "tfp_refine needs Keras on TensorFlow: set the environment "
-            "variable KERAS_BACKEND=tensorflow before Keras is imported. "
+            "variable KERAS_BACKEND=tensorflow before Keras is imported. It is "
+            f"tested with {_tested}. "
             f"Received: backend '{_keras.backend.backend()}'"
         )
 

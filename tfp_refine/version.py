@@ -1,3 +1,11 @@
-"""The version of `tfp_refine`, the one place that states it."""
+"""The version of `tfp_refine`, and the versions that it is tested with."""
 
 __version__ = "0.1.0"
+
+# Oldest and newest minor versions, which `python -m tools.versions` tests. The
+# oldest are the floors in setup.py.
+TESTED = {
+    "tensorflow": ("2.18", "2.21"),
+    "keras": ("3.10", "3.15"),
+    "tensorflow-probability": ("0.25", "0.25"),
+}

@@ -1,0 +1,66 @@
+"""The versions of requirements that are declared, tested and refused."""
+
+import importlib.metadata
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.support import markdown_code
+from tfp_refine import version
+from tools import versions
+
+_SETUP = (markdown_code.ROOT / "setup.py").read_text(encoding="utf-8")
+
+
+def import_package(**environment):
+    """Imports the package in another process; returns what it writes."""
+    name, installed = environment.pop("installed", ("", ""))
+    program = (
+        "import importlib.metadata\n"
+        "real = importlib.metadata.version\n"
+        "importlib.metadata.version = lambda name: (\n"
+        f"    {installed!r} if name == {name!r} else real(name))\n"
+        "import tfp_refine\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env=markdown_code.environment() | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stderr
+
+
+def test_the_oldest_versions_are_pinned():
+    setup = 'TF = [\n    "keras>=3.10",\n    "tf-keras",\n    "tfp>=0.25",\n]\n'
+    assert versions.floors(setup) == ["keras==3.10.*", "tfp==0.25.*"]
+
+
+def test_the_oldest_tested_versions_are_the_floors_of_setup():
+    oldest = {f"{name}=={a}.*" for name, (a, _) in version.TESTED.items()}
+    assert oldest == set(versions.floors(_SETUP))
+
+
+def test_versions_that_are_installed_here_were_tested():
+    for name, (_, newest) in version.TESTED.items():
+        installed = re.findall(r"\d+", importlib.metadata.version(name))[:2]
+        assert list(map(int, installed)) <= list(map(int, newest.split(".")))
+
+
+@pytest.mark.parametrize("name", version.TESTED)
+def test_a_version_that_is_too_old_is_named_with_those_tested(name):
+    written = import_package(installed=(name, "0.2.1"))
+    (line,) = re.findall("ImportError: .+", written)
+    for tested, (oldest, newest) in version.TESTED.items():
+        assert f"{tested} {oldest} to {newest}" in line
+    assert line.endswith(f"Received: {name} 0.2.1")
+
+
+@pytest.mark.slow
+def test_another_backend_is_named_with_the_tested_versions():
+    written = import_package(KERAS_BACKEND="numpy")
+    assert "KERAS_BACKEND=tensorflow" in written
+    assert f"keras {' to '.join(version.TESTED['keras'])}" in written
+    assert "Received: backend 'numpy'" in written
