@@ -119,6 +119,12 @@ def test_names_on_a_page_exist(page):
             target = getattr(target, part)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_code_in_a_table_has_no_bars(page):
+    # The site would show the backslash of `a \\| b`: write it as a formula.
+    assert not re.search(r"`[^`\n]*\\\|[^`\n]*`", page.read_text("utf-8"))
+
+
 def test_the_script_of_the_figures_is_up_to_date():
     docs = markdown_code.ROOT / "docs"
     source = (docs / "figures.py").read_text("utf-8")
