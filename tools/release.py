@@ -1,4 +1,4 @@
-"""Checks that the commit HEAD can be released, and tells how to tag it.
+"""Checks that the commit HEAD can be released, and prints how to tag it.
 
   python -m tools.release [--tag] [--output_dir=dist]
 
@@ -181,7 +181,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--tag", action="store_true", help="tag HEAD at last")
+    parser.add_argument("--tag", action="store_true", help="tag HEAD if all checks pass")
     parser.add_argument(
         "--output_dir", type=pathlib.Path, default=ROOT / "dist"
     )

@@ -121,7 +121,7 @@ def test_names_on_a_page_exist(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_code_in_a_table_has_no_bars(page):
-    # The site would show the backslash of `a \\| b`: write it as a formula.
+    # The site would show the backslash of `a \| b`: write it as a formula.
     assert not re.search(r"`[^`\n]*\\\|[^`\n]*`", page.read_text("utf-8"))
 
 
