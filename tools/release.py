@@ -181,7 +181,9 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--tag", action="store_true", help="tag HEAD if all checks pass")
+    parser.add_argument(
+        "--tag", action="store_true", help="tag HEAD if all checks pass"
+    )
     parser.add_argument(
         "--output_dir", type=pathlib.Path, default=ROOT / "dist"
     )

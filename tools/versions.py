@@ -19,18 +19,23 @@ from tools import environments
 
 ROOT = environments.ROOT
 ENDS = ("oldest", "newest")
-# What each room does with Keras, TensorFlow and TFP, and what is saved.
+# Layers and their fits, each method's posterior, files and conversions.
 TESTS = (
     "tests/bijectors",
-    "tests/layers",
+    "tests/layers/test_attention.py",
+    "tests/layers/test_conv2d_mnf.py",
+    "tests/layers/test_convolutions.py",
+    "tests/layers/test_dense_flipout.py",
+    "tests/layers/test_fit_modes.py",
+    "tests/layers/test_sampled_layers.py",
     "tests/losses",
+    "tests/initializers/test_iblm_classification.py",
+    "tests/models/test_bayesian.py",
     "tests/optimizers",
     "tests/posteriors",
     "tests/refinement/test_refine.py",
-    "tests/laplace",
-    "tests/initializers/test_iblm.py",
-    "tests/ensembles",
     "tests/integration/test_main.py",
+    "tests/integration/test_round_trips.py",
 )
 _LISTED = ("tensorflow", "keras", "tensorflow-probability", "tf_keras", "numpy")
 

@@ -38,6 +38,11 @@ def test_the_oldest_versions_are_pinned():
     assert versions.floors(setup) == ["keras==3.10.*", "tfp==0.25.*"]
 
 
+def test_the_tests_of_versions_exist():
+    for path in versions.TESTS:
+        assert (markdown_code.ROOT / path).exists(), path
+
+
 def test_the_oldest_tested_versions_are_the_floors_of_setup():
     oldest = {f"{name}=={a}.*" for name, (a, _) in version.TESTED.items()}
     assert oldest == set(versions.floors(_SETUP))
