@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:The chains have not mixed", "ignore:.* transitions diverged"
 )
 # Of classes and data that several methods share, the quick tests have one.
-_SLOW = ("laplace_kron", "laplace_diag", "swag", "refined_ivon")
+_SLOW = ("laplace_kron", "laplace_diag", "refined_ivon", "swag")
 # Other kinds of models: a few methods in the quick tests, all in the slow ones.
 _QUICK = ("laplace_full", "deep_ensemble")
 

@@ -81,7 +81,7 @@ def test_members_are_those_of_layers_that_draw_once(mapping):
 
 
 def test_draws_are_of_means_and_scales_in_each_call():
-    view = functional.GaussianView(plain())
+    view = functional.GaussianView(functional.WeightView(plain()))
     params = tf.constant([[1.0, -2.0], [0.5, -1.0]])
     x = tf.eye(2)
     call = tf.function(lambda index: view.call(x, params, [], 3, index)[:, 0])
@@ -151,18 +151,20 @@ def test_laplace_of_all_layers_is_a_start():
     assert ensemble.elbo_final.mean() > before.mean()
 
 
+def of_some_weights():
+    """Returns a posterior of a model that trains fewer weights by now."""
+    layers = [keras.layers.Dense(n, use_bias=False) for n in (2, 1)]
+    model = keras.Sequential([keras.Input((2,)), *layers])
+    posterior = gaussian(model)
+    layers[0].trainable = False
+    return posterior
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: gaussian(prior_scale=None), "needs the prior of the weights"),
-        (
-            lambda: gaussian(
-                covariance=covariances.Full(
-                    np.eye(2, dtype="float32"), np.ones(2, "float32")
-                )
-            ),
-            "independent weights.*covariance of the class Full",
-        ),
+        (of_some_weights, "all weights that the model trains.*6 weights"),
         (plain, "no variational layers"),
         (lambda: "model", "keras.Model with variational layers.*Received: str"),
         (

@@ -146,6 +146,18 @@ def _diagonal_laplace(kind, **options):
     ).fit(*data(kind), verbose=0)
 
 
+def _refined_laplace(kind, **options):
+    return tfr.refine(
+        _laplace(kind, **options),
+        *data(kind),
+        num_members=3,
+        variance_ratios=(0.7, 0.7),
+        steps=5,
+        seed=1,
+        verbose=0,
+    )
+
+
 def _nuts(kind, **options):
     return tfr.sampling.nuts_last_layer(
         _laplace(kind, **options),
@@ -215,6 +227,7 @@ CLASSIFIERS = {
     "laplace_full": _laplace,
     "laplace_kron": functools.partial(_laplace, hessian="kron"),
     "laplace_diag": functools.partial(_laplace, hessian="diag"),
+    "refined_laplace": _refined_laplace,
     "laplace_all_layers": _diagonal_laplace,
     "flow": _flow,
     "nuts": _nuts,

@@ -21,6 +21,8 @@ class LastLayerView(output_layer.OutputLayerView):
     features are `[B, ..., F + 1]` and outputs `[B, ..., C]`.
     """
 
+    has_shared = True
+
     def __init__(self, model, layer=None):
         super().__init__(model, "none", layer)
         self.select = "last_layer"

@@ -28,10 +28,16 @@ class WeightView:
         sample: Whether variational layers draw their weights.
 
     Attributes:
+        has_shared: Whether draws share more than the inputs.
+        num_factors: Number of arrays of the view itself, before the values of
+            `fixed_variables` in what is fixed.
         variables: List of the `keras.Variable`s in the vector.
         fixed_variables: List of the model's other weights, such as moving
             averages.
     """
+
+    has_shared = False
+    num_factors = 0
 
     def __init__(self, model, select="trainable", *, sample=True):
         data.check_model(model)

@@ -8,6 +8,8 @@ from typing import ClassVar
 import numpy as np
 import tensorflow as tf
 
+from tfp_refine.math import kronecker
+
 
 class _Covariance:
     # Its arrays, as the class takes them, the scale last but for `LowRank`.
@@ -37,13 +39,20 @@ class Diagonal(_Covariance):
         """Half the log determinant of the covariance, nats, float."""
         return float(np.sum(np.log(np.asarray(self.scale, np.float64))))
 
+    @property
+    def factors(self):
+        """Matrices whose Kronecker product is the basis, perhaps none."""
+        return [getattr(self, name) for name in self.names[:-1]]
+
     def deviation(self, z):
         """Maps standard normal draws `[..., R]` to deviations `[..., P]`."""
-        return self._rotate(tf.cast(self.scale, z.dtype) * z)
+        return kronecker.multiply(
+            self.factors, tf.cast(self.scale, z.dtype) * z
+        )
 
     def standardize(self, deviation):
         """Inverts `deviation`."""
-        rotated = self._rotate(deviation, back=True)
+        rotated = kronecker.multiply(self.factors, deviation, transpose=True)
         return rotated / tf.cast(self.scale, deviation.dtype)
 
     def matrix(self, power=2):
@@ -53,11 +62,6 @@ class Diagonal(_Covariance):
     def variances(self):
         """Returns the diagonal of the covariance, `[P]`."""
         return np.square(self.scale)
-
-    def _rotate(self, vectors, back=False):
-        """Turns coordinates along the basis into weights `[..., P]`."""
-        del back
-        return vectors
 
 
 class Full(Diagonal):
@@ -74,10 +78,6 @@ class Full(Diagonal):
 
     def variances(self):
         return np.square(self.vectors) @ np.square(self.scale)
-
-    def _rotate(self, vectors, back=False):
-        basis = tf.cast(self.vectors, vectors.dtype)
-        return tf.linalg.matvec(basis, vectors, transpose_a=back)
 
 
 class Kronecker(Diagonal):
@@ -101,15 +101,6 @@ class Kronecker(Diagonal):
         outputs, features = np.square(self.outputs), np.square(self.features)
         grid = np.square(self.scale).reshape(len(outputs), len(features))
         return np.ravel(outputs @ grid @ features.T)
-
-    def _rotate(self, vectors, back=False):
-        outputs = tf.cast(self.outputs, vectors.dtype)
-        features = tf.cast(self.features, vectors.dtype)
-        shape = tf.shape(vectors)
-        sizes = [len(self.outputs), len(self.features)]
-        grid = tf.reshape(vectors, tf.concat([shape[:-1], sizes], axis=0))
-        product = tf.matmul(grid, features, transpose_b=not back)
-        return tf.reshape(tf.matmul(outputs, product, transpose_a=back), shape)
 
 
 class LowRank(_Covariance):

@@ -77,7 +77,8 @@ def read(path, model, families, custom_objects):
                 "which differs in layers or in shapes of weights."
             )
         if given:
-            _check_weights(view, files.unpack(arrays), path)
+            saved = files.unpack(arrays)[view.num_factors :]
+            _check_weights(view, saved, path)
         link = links.restore(about["link"])
         posterior = families[kind]._from_contents(
             view, link, about["family"], arrays
@@ -121,6 +122,9 @@ def _describe(view):
     about = {"select": view.select, "sample": view.sample}
     if isinstance(view, mean_field_view.MeanFieldView):
         about["deterministic"] = view.has_deterministic
+    if isinstance(view, gaussian_view.GaussianView):
+        about["weights"] = _describe(view.weights)
+        about["num_factors"] = view.num_factors
     if hasattr(view, "layer"):
         about["layers"] = type(view).__name__
         about["layer"] = layer_calls.layers_with_weights(view.model).index(
@@ -132,7 +136,8 @@ def _describe(view):
 
 def _view(about, model, path):
     if about["select"] == "gaussian":
-        return gaussian_view.GaussianView(model)
+        weights = _view(about["weights"], model, path)
+        return gaussian_view.GaussianView(weights, about["num_factors"])
     if about["select"] == "mean_field":
         return mean_field_view.MeanFieldView(model, about["deterministic"])
     if "layer" not in about:

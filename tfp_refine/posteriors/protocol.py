@@ -370,7 +370,7 @@ class Posterior(_validation.Shown, abc.ABC):
 
         def serve(x):
             values = tf.nest.map_structure(tf.convert_to_tensor, fixed)
-            shared = self.view.shared(x, values)
+            shared = x if draws.stacked else self.view.shared(x, values)
             return _outputs(
                 self.view,
                 shared,
@@ -480,7 +480,7 @@ class Posterior(_validation.Shown, abc.ABC):
     def _shared(self, block, draws):
         """Computes the values that all draws share, for a block of inputs."""
         view = self.view
-        if type(view).shared is functional.WeightView.shared:
+        if draws.stacked or not view.has_shared:
             return block
         shared = view.compiled("shared", view.shared, block, (True, False))(
             block, list(draws.fixed)
@@ -624,8 +624,11 @@ def _outputs(view, shared, params, fixed, members, keys, index, stacked):
     """Computes outputs of draws in a trace, `[s, B, ...]`."""
 
     def one(member, key):
-        own = [value[member] for value in fixed] if stacked else fixed
-        return view.draws(shared, params[member], own, key, index)
+        if not stacked:
+            return view.draws(shared, params[member], fixed, key, index)
+        # Nothing is shared: this is the inputs.
+        own = [value[member] for value in fixed]
+        return view.call(shared, params[member], own, key, index)
 
     def mapped(members, keys):
         # Traced once, for its structure and for the loop.

@@ -98,6 +98,8 @@ def elbo(
 def _of_gaussian(posterior, given, num_samples, seed):
     """Estimates the bound of a Gaussian of a vector of weights."""
     divergence = posterior.kl_divergence()
+    if given["loss"] is None:
+        given = given | {"loss": starts_lib.loss_of([posterior])}
     objective = functional.Objective(posterior.view, **given)
     fixed = list(posterior.fixed)
     draws = [

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from tfp_refine import functional
 from tfp_refine import posteriors
@@ -17,7 +18,10 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
     Made by `refine` and `RefinementCallback`, or loaded from a file. Weights
     are in the order of `MeanFieldView`: all variational weights, and after
     these, if they were refined too, the `D` deterministic ones; refined from a
-    `GaussianPosterior`, in that of `model.trainable_weights`.
+    `GaussianPosterior`, in that of its view, such as
+    `model.trainable_weights`. Of correlated weights, members are independent
+    Gaussians of coordinates: `params` and priors are of these, the rest of
+    weights.
 
     Args:
         view: `MeanFieldView` or `GaussianView` of the model.
@@ -25,8 +29,8 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
             `[M, 2, W + D]`.
         prior_loc: Means of their conditional priors, `[M, W]`.
         prior_scale: Standard deviations of these, `[M, W]`.
-        fixed: Values of the model's other weights, a list; `[M, ...]` each if
-            `stacked`.
+        fixed: What is fixed of the view, such as values of the model's other
+            weights, a list; `[M, ...]` each if `stacked`.
         link: `Link` of the outputs to class probabilities, or `None`.
         history: Dict of arrays, see the attribute.
         stacked: Whether each member has other weights of its own, as after
@@ -85,13 +89,42 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
 
     @property
     def loc(self):
-        """Means of the members, `[M, W]`."""
-        return self.params[:, 0, : self.view.num_weights]
+        """Means of the members' weights, `[M, W]`."""
+        loc = self.params[:, 0, : self.view.num_weights]
+        return self._of_weights("located", loc, np.arange(len(loc)))
 
     @property
     def scale(self):
-        """Standard deviations of the members, `[M, W]`."""
+        """Standard deviations of the members' weights, `[M, W]`."""
+        if not self.view.num_factors:
+            return self._scale
+        variances = self._of_weights(
+            "variances", np.square(self._scale), np.arange(len(self.params))
+        )
+        return np.sqrt(variances)
+
+    @property
+    def _scale(self):
+        """Standard deviations of the coordinates that are refined."""
         return np.logaddexp(0.0, self.params[:, 1, : self.view.num_weights])
+
+    def _of_weights(self, name, values, members):
+        """Turns values of coordinates into those of weights, `[s, W]`.
+
+        Rows are of some members; the function of the `GaussianView` is named.
+        """
+        if not self.view.num_factors:
+            return values
+        function = getattr(self.view, name)
+        if not self._stacked:
+            return function(tf.constant(values), self.fixed).numpy()
+        factors = self.fixed[: self.view.num_factors]
+        return np.stack(
+            [
+                function(tf.constant(row), [of[member] for of in factors])
+                for row, member in zip(values, members, strict=True)
+            ]
+        )
 
     @property
     def elbo_init(self):
@@ -121,7 +154,7 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
         members, rows = np.unique(draws.members, return_inverse=True)
         scale = np.logaddexp(0.0, self.params[members, 1, :size])
         drawn[:, :size] += scale[rows] * noise
-        return drawn
+        return self._of_weights("located", drawn, draws.members)
 
     def _contents(self):
         description, arrays = super()._contents()

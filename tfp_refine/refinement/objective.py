@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from tfp_refine import functional
 from tfp_refine.functional import executor
@@ -10,27 +11,78 @@ from tfp_refine.functional import several_outputs
 from tfp_refine.functional import streams
 from tfp_refine.refinement import starts as starts_lib
 
+# Examples whose features are computed at a time.
+_FEATURES_AT_ONCE = 1024
+
 
 class RefinementObjective(functional.Objective):
-    """Objective of one or several mean-field posteriors, with their priors.
+    """Objective of one or several Gaussian posteriors, with their priors.
 
     `model` is that of `refine`. With `refine_deterministic` vectors include the
-    trainable weights without a posterior.
+    trainable weights without a posterior. The `data` of one posterior of a last
+    layer have its features in place of the inputs.
 
     Attributes:
         starts: List of the `Start` of each posterior.
+        given_data: The data before features take the place of the inputs.
     """
 
     def __init__(self, model, x, y, loss, refine_deterministic, **weights):
-        views, self.starts = starts_lib.read(
-            starts_lib.sources_of(model), refine_deterministic
-        )
+        sources = starts_lib.sources_of(model)
+        views, self.starts = starts_lib.read(sources, refine_deterministic)
+        if loss is None:
+            loss = starts_lib.loss_of(sources)
         at = self.starts[0].params, self.starts[0].fixed
         super().__init__(views[0], x, y, loss, at=at, **weights)
         for view in {id(one.model): one for one in reversed(views)}.values():
             check_layers(view.model, self.num_examples)
             if view is not self.view:
                 self._check_alike(view, loss)
+        self.given_data = self.data
+        self._has_features = len(views) == 1 and self.view.has_shared
+        if self.view.has_shared:
+            self._use_last_layer()
+
+    def nll(self, batch, params, fixed, key, index):
+        """Computes the negative log likelihood, as `Objective`."""
+        if not self._has_features:
+            return super().nll(batch, params, fixed, key, index)
+        outputs = self.view.draws(batch[0], params, fixed, key, index)
+        return self.nll_of(batch, outputs)
+
+    def identity(self):
+        """Returns everything that identifies the data, for checkpoints."""
+        data = self.given_data
+        if isinstance(self.data, streams.Stream):
+            data = self.data  # which is read, and checked as it is
+        return streams.parts(data)
+
+    def _use_last_layer(self):
+        """Checks positions, and computes features where all draws share them.
+
+        A stream of small features becomes held data.
+        """
+        view = self.view.weights
+        view.find_positions(self.head[0])
+        if view.has_mask:
+            raise ValueError(
+                "Refinement through auxiliary variables has no masks of a last "
+                "layer's outputs; refinement by flows has, `refine` of the "
+                f"posterior. Received: the model '{view.model.name}', whose "
+                "outputs are masked"
+            )
+        if not self._has_features:
+            return
+        fixed = self.fixed[self.view.num_factors :]
+
+        def convert(x, *others):
+            features = view.inputs(x, _FEATURES_AT_ONCE, fixed=fixed)
+            return tf.constant(features), *others
+
+        if isinstance(self.data, streams.Stream):
+            self.data = self.data.map(convert).hold()
+        else:
+            self.data = convert(*self.data)
 
     def _check_alike(self, other, loss):
         """Refuses a model that is another function, or was trained for one."""

@@ -72,9 +72,13 @@ def refine(
             layers. Its posterior must be mean-field and its prior Gaussian,
             as that of `CollapsedMeanKL` is with the means integrated out. Or
             one of any layers that was trained with `optimizers.IVON`, or a
-            `GaussianPosterior` of all trainable weights of a model, independent
-            and with a prior: then a step draws all weights once for its
-            examples, and a member as a model has its means. Or several of
+            `GaussianPosterior` with a prior, of all trainable weights of a
+            model or of its last layer, such as Laplace's approximation: then a
+            step draws all these weights once for its examples, and a member as
+            a model has its means. Correlated weights are refined along the
+            eigenvectors of their covariance, in units of the prior if that
+            differs between weights; and the features before a last layer are
+            computed once. Or several of
             these, a list, or an ensemble such as `ensembles.deep_ensemble`
             makes of a variational model: independent fits of one architecture
             to the same data, for the same loss. Member `m` starts from number
@@ -115,7 +119,8 @@ def refine(
         loss: Negative log likelihood: Keras loss, its name, or a callable
             `(y_true, y_pred) -> [B]`, nats; of several outputs a dict or list,
             whose sum counts. Defaults to the loss, and the `loss_weights`, that
-            the model was compiled with.
+            the model was compiled with; of Laplace's approximation of a
+            regression, to Gaussian noise of its `noise_scale`.
         keep_better: Whether an optimization that lowered the bound is undone.
         num_eval_samples: Weight draws in each evaluation of the bound.
         max_eval_examples: Training examples in each evaluation of the bound,
@@ -218,7 +223,7 @@ def run(model, given, settings):
         settings.depends_on()
         | {"likelihood": resumable.rounded(objective.head_nll)},
         {
-            **streams.parts(objective.data),
+            **objective.identity(),
             "posterior": [start.params for start in starts],
             "prior": [start.prior for start in starts],
             "other_weights": [start.fixed for start in starts],
@@ -293,7 +298,7 @@ def _ensemble(objective, settings, state):
             "trace_elbo": np.array(state.trace_elbo)[:, alive].T,
         },
         stacked=num_starts > 1,
-        input_specs=streams.specs(objective.data)[0],
+        input_specs=streams.specs(objective.given_data)[0],
     )
 
 

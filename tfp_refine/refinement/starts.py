@@ -9,10 +9,15 @@ import numpy as np
 import tensorflow as tf
 
 from tfp_refine import functional
+from tfp_refine import losses
 from tfp_refine import posteriors
+from tfp_refine.functional import likelihoods
 from tfp_refine.functional import objective
 from tfp_refine.math import softplus
 from tfp_refine.posteriors import covariances
+
+# Most correlated weights whose eigenvectors are computed.
+_MAX_SIZE = 5000
 
 
 class Start(NamedTuple):
@@ -21,7 +26,8 @@ class Start(NamedTuple):
     Attributes:
         params: Means and untransformed scales, `[2, W]` or `[2, W + D]`.
         prior: Means and standard deviations, `(loc [W], scale [W])`.
-        fixed: Values of the other weights of the model, a list.
+        fixed: What is fixed of the view, such as values of the other weights
+            of the model, a list.
     """
 
     params: Any
@@ -112,6 +118,24 @@ def _check_own_weights(models):
         owners |= {id(v): one.name for v in one.trainable_weights}
 
 
+def loss_of(sources):
+    """Returns the loss that posteriors of a regression know, or `None`.
+
+    Laplace's approximation has a noise, which perhaps was chosen by it.
+    """
+    known = {
+        likelihood.noise_scale
+        for likelihood in (getattr(one, "likelihood", None) for one in sources)
+        if isinstance(likelihood, likelihoods.Gaussian)
+    }
+    if len(known) > 1:
+        raise ValueError(
+            "All starting posteriors must have the same `noise_scale`, or "
+            f"`loss` be given. Received: {sorted(known)}"
+        )
+    return losses.GaussianNLL(known.pop()) if known else None
+
+
 def read(sources, refine_deterministic):
     """Reads starting posteriors: a view for each, and its `Start`, two lists.
 
@@ -127,7 +151,7 @@ def read(sources, refine_deterministic):
                 start = Start(view.params(), view.prior(), view.fixed())
         else:
             view, start = _of_gaussian(source)
-            _check_free([], view.variables)
+            _check_free([], _variables(view.weights))
         objective.check_finite(view.model, prior=start.prior)
         if views:
             _check_shapes((views[0], view), (starts[0], start), len(starts))
@@ -156,16 +180,16 @@ def _of_gaussian(posterior):
             "with `tfp_refine.optimizers.IVON`, or a GaussianPosterior, or "
             f"several of them. Received: {type(posterior).__name__}"
         )
-    view = posterior.view
-    if (
-        type(posterior.covariance) is not covariances.Diagonal
-        or view.select != "trainable"
+    posterior._check_ready()
+    view, covariance = posterior.view, posterior.covariance
+    is_last_layer = isinstance(view, functional.LastLayerView)
+    if not is_last_layer and (
+        view.select != "trainable"
         or view.shapes != functional.WeightView(view.model).shapes
     ):
         raise ValueError(
-            "Refinement starts from a Gaussian of independent weights, of all "
-            f"that the model trains. Received: {posterior!r} with a covariance "
-            f"of the class {type(posterior.covariance).__name__}, of "
+            "Refinement starts from a Gaussian of all weights that the model "
+            f"trains, or of its last layer. Received: {posterior!r} of "
             f"{view.size} weights"
         )
     if posterior.prior_scale is None:
@@ -173,16 +197,73 @@ def _of_gaussian(posterior):
             "Refinement needs the prior of the weights, which this posterior "
             f"does not have. Received: {posterior!r} with prior_scale=None"
         )
-    dtype = functional.WeightView(view.model).dtype.as_numpy_dtype
-    loc = np.asarray(posterior.loc, dtype)
-    scale = tf.constant(np.asarray(posterior.scale, dtype))
-    params = np.stack([loc, softplus.inverse(scale).numpy()])
-    prior_scale = np.broadcast_to(posterior.prior_scale, loc.shape)
-    prior = (np.zeros_like(loc), prior_scale.astype(dtype))
-    return (
-        functional.GaussianView(view.model),
-        Start(params, prior, list(posterior.fixed)),
+    if not is_last_layer:
+        view = functional.WeightView(view.model)
+    dtype = view.dtype.as_numpy_dtype
+    factors, *moments = _along_basis(
+        np.asarray(posterior.loc, np.float64),
+        covariance,
+        np.broadcast_to(
+            np.asarray(posterior.prior_scale, np.float64), [view.size]
+        ),
     )
+    loc, scale, prior_scale = (value.astype(dtype) for value in moments)
+    fixed = [factor.astype(dtype) for factor in factors]
+    return (
+        functional.GaussianView(view, len(factors)),
+        Start(
+            np.stack([loc, softplus.inverse(tf.constant(scale)).numpy()]),
+            (np.zeros_like(loc), prior_scale),
+            [*fixed, *posterior.fixed],
+        ),
+    )
+
+
+def _along_basis(loc, covariance, prior_scale):
+    """Finds a basis in which posterior and prior are independent.
+
+    Returns factors of the matrix from coordinates to weights, as `GaussianView`
+    has them, and of the coordinates: mean and standard deviation, and that of
+    the prior, which is centred, `[P]` each.
+    """
+    if type(covariance) is covariances.Diagonal:
+        return [], loc, np.asarray(covariance.scale), prior_scale
+    if np.all(prior_scale == prior_scale[0]) and isinstance(
+        covariance, covariances.Diagonal
+    ):
+        # An isotropic prior is the same in any orthogonal basis.
+        scale = np.asarray(covariance.scale, np.float64)
+        along = covariance.standardize(loc).numpy() * scale
+        return covariance.factors, along, scale, prior_scale
+    if len(loc) > _MAX_SIZE:
+        raise ValueError(
+            f"Refinement needs the eigenvectors of a matrix of {len(loc)} x "
+            f"{len(loc)} here, and at most {_MAX_SIZE} x {_MAX_SIZE}. Take a "
+            "posterior of independent weights, or one with the same prior for "
+            "all weights and a covariance that is full or of Kronecker "
+            f"factors. Received: a covariance of the class "
+            f"{type(covariance).__name__}"
+        )
+    # In units of the prior, and of one typical scale, so that learning rates
+    # keep their meaning.
+    typical = np.exp(np.mean(np.log(prior_scale)))
+    unit = prior_scale / typical
+    matrix = np.asarray(covariance.matrix(), np.float64)
+    values, vectors = np.linalg.eigh(matrix / np.outer(unit, unit))
+    rounding = len(loc) * np.finfo(np.float64).eps * values[-1]
+    return (
+        [unit[:, np.newaxis] * vectors],
+        vectors.T @ (loc / unit),
+        np.sqrt(np.maximum(values, rounding)),
+        np.full_like(loc, typical),
+    )
+
+
+def _variables(view):
+    """Lists the variables whose values are the vector of a view."""
+    if isinstance(view, functional.LastLayerView):
+        return [view.layer.kernel, *[view.layer.bias] * view.layer.use_bias]
+    return view.variables
 
 
 def _check_free(weights, variables):
@@ -206,7 +287,12 @@ def _check_free(weights, variables):
 def _check_shapes(views, starts, number):
     """Refuses two starts that do not fit the same model."""
     kinds = [
-        (type(view).__name__, view.dtype.name, start.params.shape, view.shapes)
+        (
+            type(view).__name__,
+            view.dtype.name,
+            start.params.shape,
+            [*view.shapes, *map(np.shape, start.fixed)],
+        )
         for view, start in zip(views, starts, strict=True)
     ]
     if kinds[0] != kinds[1]:
