@@ -5,7 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+import tfp_refine as tfr
+from tfp_refine.experiments import bench
 from tfp_refine.experiments import compare
+from tfp_refine.experiments.measures import fits
 
 CONFIG = compare.Config(
     systems=("ivon", "refined(ivon)"), hidden=(4,), train_steps=30,
@@ -28,6 +31,26 @@ def test_ivon_is_trained_and_refined(tmp_path):
     assert found["refined(ivon)"]["elbo_init"] == pytest.approx(
         found["ivon"]["elbo"], rel=0.2
     )
+
+
+def test_ivon_is_trained_on_from_its_posterior(tmp_path):
+    config = dataclasses.replace(
+        CONFIG, systems=("longer(ivon)",), ivon_hessian_init=1000.0,
+        segments=1, num_members=1, refine_steps=1, variance_ratios=("0.5",),
+        output_dir=str(tmp_path),
+    )  # fmt: skip
+    scales = {}
+
+    def observe(fit, model, entry):
+        scales[str(fit.expression)] = tfr.posterior(model).scale
+        return {}
+
+    made = bench.Bench("compare", config, (fits.COSTS,), observe)
+    made.run(lambda results: None)
+    # In one step, scales cannot change more; far from those of the start.
+    scale, longer = scales["ivon"], scales["longer(ivon)"]
+    assert np.all(longer < 2.0 * scale)
+    assert np.mean(scale) > 3.0 / np.sqrt(1000.0 * 246)
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ class Config(fields.Bench):
             each below --output_dir.
         systems: Systems to fit, see --list; they combine, as in
             flows(laplace_all). nuts is the reference of the distances (MMD).
-            toy takes the flows that start from laplace.
+            toy takes flows and refined that start from laplace.
         toy_prior_scale (neutral): Of toy: standard deviation of the prior of
             each weight.
     """

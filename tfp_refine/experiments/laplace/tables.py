@@ -11,6 +11,7 @@ from tfp_refine.experiments.harness import page
 from tfp_refine.experiments.harness import tables
 from tfp_refine.experiments.laplace import config as config_lib
 from tfp_refine.experiments.laplace import toy as toy_lib
+from tfp_refine.experiments.systems import laplace
 from tfp_refine.experiments.systems import registry
 
 # Metrics of the curves over flow lengths, as the figure knows them.
@@ -151,7 +152,10 @@ def length_curves(
         expression = registry.parse(system, type(results.config))
         if expression.name == "flows":
             points[system] = _split_length(expression, results.config)
-        elif expression.name in ("laplace", "laplace_all", "nuts"):
+        elif expression.name in (*laplace.NAMES, "nuts") or (
+            expression.name == "refined"
+            and expression.argument.name in laplace.NAMES
+        ):
             known = means.loc[system].dropna()
             references[results.titles[system]] = known.to_dict()
     labels = [label for label, _ in points.values()]
@@ -184,7 +188,10 @@ def _toy_title(name, config):
     titles = {"laplace": "Laplace", "vi": "VI, factorized", "nuts": "NUTS"}
     if name in titles:
         return titles[name]
-    label, length = _split_length(registry.parse(name, type(config)), config)
+    expression = registry.parse(name, type(config))
+    if expression.name == "refined":
+        return registry.title(expression)
+    label, length = _split_length(expression, config)
     return f"{label}, {length} flow{'s' * (length > 1)}"
 
 

@@ -12,8 +12,10 @@ from tfp_refine import functional
 from tfp_refine import laplace
 from tfp_refine import layers
 from tfp_refine import metrics
+from tfp_refine import refinement
 from tfp_refine import regularizers
 from tfp_refine import sampling
+from tfp_refine.experiments.harness import fields
 from tfp_refine.experiments.harness import folder as folder_lib
 from tfp_refine.experiments.laplace import config as config_lib
 from tfp_refine.experiments.systems import laplace as systems
@@ -25,6 +27,7 @@ _CENTERS, _DISTANCE = np.eye(2), 2.0
 _DATA, _REFINEMENT, _NUTS, _VI, _SAMPLES = range(30, 35)
 _LEARNING_RATE = 0.05
 _NUM_CHAINS, _NUM_SAMPLES = 4, 1000
+_RATIOS = ("0.7*5",)
 _FIELDS = ("toy_points", "toy_prior_scale")
 
 
@@ -41,7 +44,8 @@ def run(
     toy, records = Toy(config), {}
     own_fields = {"vi": ("toy_steps",), "laplace": (), "nuts": ()}
     for name, own in systems_of(config).items():
-        decisive = own_fields.get(name, registry.SYSTEMS["flows"].fields)
+        method = registry.SYSTEMS[name.partition("(")[0]]
+        decisive = own_fields.get(name, method.fields)
         digest = own.digest({*_FIELDS, *decisive})
         slug = re.sub(r"\W+", "_", name).strip("_")
         records[name] = folder.once(
@@ -69,10 +73,10 @@ def systems_of(config: config_lib.Config) -> dict[str, config_lib.Config]:
     for name in names:
         expression = registry.parse(name, type(config))
         own = registry.configured(expression, config)
-        if (
-            expression.name == "flows"
-            and expression.argument.name == "laplace"
-            and own.flow_base == "laplace"
+        argument = expression.argument
+        if (argument and argument.name == "laplace") and (
+            expression.name == "refined"
+            or (expression.name == "flows" and own.flow_base == "laplace")
         ):
             found[registry.short(expression)] = own
     return found | {"nuts": config}
@@ -128,6 +132,9 @@ class Toy:
                 verbose=config.verbose,
             )
             found = {k: float(v) for k, v in posterior.diagnostics.items()}
+        elif name.startswith("refined"):
+            posterior = self._refined(posterior, config)
+            found = {"elbo": float(np.mean(posterior.elbo_final))}
         else:
             if name != "laplace":
                 posterior = systems.refine(
@@ -154,6 +161,23 @@ class Toy:
             "classification",
             prior_precision=self._config.toy_prior_scale**-2,
         ).fit(self.x, self.y, verbose=0)
+
+    def _refined(self, posterior, config):
+        """Refines Laplace's approximation through auxiliary variables."""
+        return refinement.refine(
+            posterior,
+            self.x,
+            self.y[:, np.newaxis].astype(np.float32),
+            loss=keras.losses.BinaryCrossentropy(from_logits=True),
+            num_members=config.num_members,
+            variance_ratios=fields.ratios(config.variance_ratios or _RATIOS),
+            steps=config.refine_steps,
+            learning_rate=config.refine_learning_rate,
+            learning_rate_decay=config.refine_learning_rate_decay,
+            num_eval_samples=config.num_eval_samples,
+            seed=self._seed(_REFINEMENT),
+            verbose=config.verbose,
+        )
 
     def _variational(self, count, seed):
         """Trains a factorized Gaussian, and draws from it."""

@@ -7,9 +7,8 @@ import numpy as np
 from tfp_refine import metrics
 from tfp_refine.experiments import bench
 from tfp_refine.experiments.harness import folder
+from tfp_refine.experiments.systems import laplace
 from tfp_refine.experiments.systems import registry
-
-_LAPLACES = ("laplace", "laplace_all")
 
 
 def distance(subject: bench.Subject) -> tuple[dict, dict]:
@@ -71,9 +70,9 @@ def reference_of(subject: bench.Subject) -> registry.Expression | None:
     if registry.is_network(own):
         found = [nuts for nuts in found if nuts.argument.argument == own]
         return found[0] if found else None
-    if own.name not in (*_LAPLACES, "flows", "nuts"):
+    base = own if own.name in laplace.NAMES else own.argument
+    if base is None or base.name not in laplace.NAMES:
         return None
-    base = own if own.name in _LAPLACES else own.argument
     found = [
         nuts
         for nuts in found

@@ -1,6 +1,8 @@
 """Laplace's approximation, its refinement by flows, and NUTS."""
 
 import contextlib
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
@@ -15,6 +17,8 @@ from tfp_refine.experiments.systems import fitted
 from tfp_refine.laplace import refinement
 from tfp_refine.math import softplus
 
+# Systems that are Laplace's approximation.
+NAMES = ("laplace", "laplace_all")
 RULES = ("marginal_likelihood", "grid_search")
 # Least steps of a refinement by flows.
 _FLOW_STEPS = 2000
@@ -90,7 +94,7 @@ def approximate(fit, start):
         posterior.prior_precision = rule
     is_full = options.get("hessian") == "full"
     return fitted.Fitted(
-        _draws(fit, posterior, posterior.noise_scale),
+        draws(fit, posterior, posterior.noise_scale),
         start.num_steps,
         start.num_numbers + posterior.view.size ** (2 if is_full else 1),
         posterior=posterior,
@@ -117,7 +121,7 @@ def refine_by_flows(fit, start):
     )
     epochs, per_epoch = _flow_epochs(config, fit.data.train[1])
     return start._replace(
-        draws=_draws(fit, posterior, start.posterior.noise_scale),
+        draws=draws(fit, posterior, start.posterior.noise_scale),
         num_steps=start.num_steps + epochs * per_epoch,
         num_numbers=start.num_numbers + num_params,
         posterior=posterior,
@@ -164,7 +168,7 @@ def sample(fit, start):
         ),
     )
     return start._replace(
-        draws=_draws(fit, samples, start.posterior.noise_scale),
+        draws=draws(fit, samples, start.posterior.noise_scale),
         num_numbers=fit.repetition.num_weights + samples.samples.size,
         posterior=samples,
         diagnostics={k: float(v) for k, v in samples.diagnostics.items()},
@@ -207,13 +211,15 @@ def _kept(fit, start, make):
     return posterior
 
 
-def _draws(fit, posterior, noise_scale):
+def draws(
+    fit: Any, posterior: posteriors.Posterior, noise_scale: float
+) -> Callable[[np.ndarray], np.ndarray]:
     """Returns a function that draws as the whole network would."""
     config, data = fit.config, fit.data
     seed = fit.seed("predictions")
     closed = config.predictive != "mc" and not data.is_regression
 
-    def draws(x):
+    def compute(x):
         link = posterior.link
         if closed and isinstance(posterior, Laplace):
             # A single draw, whose probabilities are the averaged ones.
@@ -232,7 +238,7 @@ def _draws(fit, posterior, noise_scale):
         raw = softplus.inverse_of_float(noise_scale)
         return np.concatenate([found, np.full_like(found, raw)], axis=-1)
 
-    return draws
+    return compute
 
 
 def _linearized_draws(posterior, x, num_samples, seed):

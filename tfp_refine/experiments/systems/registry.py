@@ -82,7 +82,6 @@ _TOMCZAK = "Tomczak et al., 2021"
 
 _VARIATIONAL = ("vi", "ffg", "mnf")
 _ENSEMBLES = ("deep_ensemble", "adversarial_ensemble")
-_LAPLACES = ("laplace", "laplace_all")
 _MULTIPLICATIVE = (
     "inference_estimator kl_scale log_var_init max_std mnf_auxiliary_* "
     "prior_scale"
@@ -164,11 +163,12 @@ SYSTEMS = {
     "longer": System(
         "{}, as long as refined", "refine", _HAVASI,
         "num_members refine_steps variance_ratios",
-        _VARIATIONAL, variational.train),
+        (*_VARIATIONAL, "ivon"), variational.train),
     "refined": System(
         "refined {}", "refine", _HAVASI,
         "num_eval_samples num_members refine_* variance_ratios",
-        ("vi", "ivon"), variational.refine, variational.why_not_refinable),
+        ("vi", "ivon", *laplace.NAMES), variational.refine,
+        variational.why_not_refinable),
     "refined_ensemble": System(
         "refined {}", "refine", _HAVASI,
         "conv_estimator dense_estimator member_scale num_eval_samples "
@@ -212,10 +212,10 @@ SYSTEMS = {
     "flows": System(
         "{}, refined by flows", "LastLayerLaplace.refine", _KRISTIADI,
         "flow_*",
-        _LAPLACES, laplace.refine_by_flows),
+        laplace.NAMES, laplace.refine_by_flows),
     "nuts": System(
         "NUTS on {}", "sampling.nuts", "Hoffman and Gelman, 2014", "nuts_*",
-        _LAPLACES, laplace.sample, laplace.why_not_sampled),
+        laplace.NAMES, laplace.sample, laplace.why_not_sampled),
 }
 # fmt: on
 # Systems of `all`: each system by itself, but for rivals of I-BLM, which

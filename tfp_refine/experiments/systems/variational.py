@@ -12,6 +12,7 @@ from tfp_refine import regularizers
 from tfp_refine.experiments.harness import fields
 from tfp_refine.experiments.harness import training
 from tfp_refine.experiments.systems import fitted
+from tfp_refine.experiments.systems import laplace
 from tfp_refine.experiments.systems import networks
 
 
@@ -36,6 +37,12 @@ def train(fit, start=None):
         networks.initialize(network, config, model, data, fit.seed("weights"))
     else:
         model.set_weights(start.model.get_weights())
+        if network.family == "ivon":
+            model.optimizer.build(model.trainable_variables)
+            for slot, trained in zip(
+                _precisions(model), _precisions(start.model), strict=True
+            ):
+                slot.assign(trained)
     built = time.monotonic() - begin  # initialized, too
     trained = training.train(
         model,
@@ -67,10 +74,22 @@ def train(fit, start=None):
     )
 
 
+def _precisions(model):
+    """Lists the variables of IVON that are its posterior's precisions."""
+    variables = model.optimizer.variables
+    return [v for v in variables if v.path.endswith("_precision")]
+
+
 def refine(fit, start):
-    """Refines a mean-field posterior."""
-    return _refined(
-        fit, start, start.model, fit.config.num_members * start.num_numbers
+    """Refines a mean-field posterior, or Laplace's approximation."""
+    if start.posterior is None:
+        return _refined(
+            fit, start, start.model, fit.config.num_members * start.num_numbers
+        )
+    found = _refined(fit, start, start.posterior, start.num_numbers)
+    return found._replace(
+        draws=laplace.draws(fit, found.posterior, start.posterior.noise_scale),
+        num_numbers=start.num_numbers + found.posterior.params.size,
     )
 
 
@@ -134,6 +153,8 @@ def why_not_refinable(fit):
     reason = why_no_members(fit)
     if reason is not None:
         return reason
+    if fit.expression.argument.name in laplace.NAMES:
+        return None
     model = networks.build(fit.network, fit.config, fit.data, 0)
     if fit.network.family == "ivon":
         return None
