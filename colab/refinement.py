@@ -299,4 +299,4 @@ for keep_better in (False, True):
 # much as a training step.
 #
 # ## What to try next
-# Change the prior, and let the data choose its parameters, in [Collapsed bounds](https://github.com/tfp-refine/tfp_refine/blob/main/colab/collapsed_bounds.ipynb). [Refine a posterior](https://github.com/tfp-refine/tfp_refine/blob/main/docs/how_to/refine.md) explains the settings one by one.
+# Train and refine a posterior of any Keras model, without variational layers, in [IVON](https://github.com/tfp-refine/tfp_refine/blob/main/colab/ivon.ipynb). [Refine a posterior](https://github.com/tfp-refine/tfp_refine/blob/main/docs/how_to/refine.md) explains the settings one by one.
