@@ -39,9 +39,10 @@ def test_the_seed_fixes_the_data():
         ),
         (("all",), ["flows"]),
         (("map", "flows(laplace_all)"), []),
+        (("refined", "refined(laplace)"), ["refined(laplace)"]),
     ],
 )
-def test_flows_that_refine_laplace_are_taken(systems, flows):
+def test_what_refines_laplace_is_taken(systems, flows):
     found = toy_lib.systems_of(laplace.Config(systems=systems))
     assert list(found) == ["laplace", "vi", *flows, "nuts"]
     for name, config in found.items():
@@ -54,7 +55,8 @@ def finished(tmp_path_factory):
     path = tmp_path_factory.mktemp("toy")
     config = laplace.Config(
         tasks=("toy",), output_dir=str(path), progress=False,
-        systems=("flows",),
+        systems=("flows", "refined(laplace, refine_learning_rate=0.3)"),
+        num_members=50,
     )  # fmt: skip
     return config, laplace.run(config)
 
@@ -68,9 +70,11 @@ def values(results, metric):
 def test_refinement_comes_three_times_closer(finished):
     config, results = finished
     mmd, elbo = values(results, "mmd"), values(results, "elbo")
-    assert list(mmd) == ["laplace", "vi", "flows", "nuts"]
+    refined = "refined(laplace, refine_learning_rate=0.3)"
+    assert list(mmd) == ["laplace", "vi", "flows", refined, "nuts"]
     assert mmd["nuts"] < 3.0 * mmd["flows"] < mmd["laplace"] < mmd["vi"]
-    assert elbo["flows"] > elbo["laplace"]
+    assert 3.0 * mmd[refined] < mmd["laplace"]
+    assert min(elbo["flows"], elbo[refined]) > elbo["laplace"]
     assert values(results, "max_r_hat")["nuts"] < 1.01
     assert set(results.rows["dataset"]) == {"toy"}
     assert (results.path / "toy.png").stat().st_size > 10000

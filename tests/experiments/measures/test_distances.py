@@ -48,6 +48,8 @@ def reference(system, *others):
         ("nuts(nuts_samples=9)", "nuts"),
         ("laplace_all", "nuts(laplace_all)"),
         ("flows(laplace_all)", "nuts(laplace_all)"),
+        ("refined(laplace)", "nuts"),
+        ("refined(laplace_all)", "nuts(laplace_all)"),
         ("nuts(laplace_all)", "nuts(laplace_all)"),
         ("laplace(hessian=diag)", "nuts(laplace(hessian=diag))"),
         ("flows(laplace(hessian=kron))", "nuts"),

@@ -200,6 +200,8 @@ def test_what_cannot_be_applied_says_why(made):
     large = made(max_laplace_weights=26, max_sampled_weights=26)
     assert reason(large, "laplace") is None
     assert reason(large, "nuts") is None
+    assert reason(large, "refined(laplace)") is None
+    assert "multiple" in reason(large, "refined(laplace, num_members=3)")
     assert "27 weights, more than --max_laplace_weights=26" in reason(
         large, "laplace_all"
     )
@@ -221,7 +223,10 @@ def test_a_regression_keeps_its_noise(tmp_path):
     assert "homoscedastic" in reason(repetition.Repetition(wide, data), "nuts")
     with folder_lib.Folder(tmp_path, "systems", config, {}) as folder:
         of = repetition.Repetition(config, data, 0, folder)
-        for text in ("laplace", "flows(flow_length=1)", "laplace_all"):
+        for text in (
+            "laplace", "flows(flow_length=1)", "laplace_all",
+            "refined(laplace, num_members=2, refine_steps=5)",
+        ):  # fmt: skip
             draws = fitted(of, text).draws(data.test[0])
             assert draws.shape == (50, 30, 2)
             start = "laplace_all" if text == "laplace_all" else "laplace"
