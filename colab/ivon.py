@@ -189,8 +189,8 @@ print(f"test NLL {test_nll(several):.2f}")
 
 # %% [markdown]
 # The bands are two standard deviations of the curve, without the noise. These five
-# starts found the same curve, so that one refined posterior predicts as well as five; with
-# more layers and inputs they differ.
+# starts found the same curve, so that one refined posterior predicts as well as five. Where
+# starts end in different modes, the ensemble has them all.
 
 # %%
 bands = {}
