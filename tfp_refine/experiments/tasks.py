@@ -23,6 +23,10 @@ from tfp_refine.experiments.measures import predictions
 
 # Function of results and of the first repetition's data.
 Sections = Callable[[bench.Results, Any], list[page.Section]]
+Results = bench.Results | folder_lib.Results
+# Function of a configuration that checks the needs of a task, and returns a
+# function that runs it.
+Task = Callable[[Any], Callable[[], Results]]
 
 # Fields of tasks on functions of one variable, whose other values are for other
 # data.
@@ -101,18 +105,30 @@ def on_function(
     )
 
 
+def of_bench(make: Callable[[Any], bench.Bench], sections: Sections) -> Task:
+    """Returns a task that runs a bench, and reports it with more sections."""
+
+    def prepare(config):
+        made = make(config)
+
+        def show(results):
+            results.given = config
+            report.show(results, sections(results, made.data))
+
+        return functools.partial(made.run, show)
+
+    return prepare
+
+
 def run(
-    experiment: str,
-    config: fields.Bench,
-    tasks: Mapping[str, tuple[Callable[..., bench.Bench], Sections]],
-) -> dict[str, bench.Results]:
-    """Runs the missing parts of all tasks, and reports each.
+    experiment: str, config: fields.Bench, tasks: Mapping[str, Task]
+) -> dict[str, Results]:
+    """Runs the missing parts of all tasks, after the checks of all.
 
     Args:
         experiment: Name of the experiment.
-        config: Its configuration.
-        tasks: For each task, a function of the configuration that makes its
-            bench, and one that returns sections of its report.
+        config: Its configuration; its `output_dir` is filled for the tasks.
+        tasks: The tasks, by name.
 
     Returns:
         results: Those of each task. The rows of all tasks are in the folder's
@@ -123,16 +139,11 @@ def run(
     """
     path = f"results/{experiment}/{config.dataset}"
     config = config.with_defaults({"output_dir": path})
-    benches = {task: make(config) for task, (make, _) in tasks.items()}
+    prepared = {task: prepare(config) for task, prepare in tasks.items()}
     results, rows, reasons = {}, [], {}
-
-    def show(task, of_task):
-        of_task.given = config
-        report.show(of_task, tasks[task][1](of_task, benches[task].data))
-
     with folder_lib.Folder(config.output_dir, experiment, config, {}) as folder:
-        for task, made in benches.items():
-            results[task] = made.run(functools.partial(show, task))
+        for task, run_task in prepared.items():
+            results[task] = run_task()
             rows += results[task].rows.to_dict("records")
             reasons[task] = results[task].reasons
             folder.write_results(rows, extra={"reasons": reasons})

@@ -5,6 +5,7 @@ import types
 import pytest
 
 from tfp_refine.experiments import laplace
+from tfp_refine.experiments import report
 from tfp_refine.experiments.harness import tables as tables_lib
 from tfp_refine.experiments.laplace import tables
 
@@ -86,7 +87,7 @@ def test_chains_that_have_not_mixed_are_told_once(tmp_path, capsys):
     )
     filled = {"learning_rate": 0.1, "model": "mlp", "train_steps": 1}
     shown.given = shown.config = laplace.Config(**filled)
-    tables.show_comparison(shown)
+    report.show(shown, tables.comparison(shown, None))
     text = " ".join(capsys.readouterr().out.split())
     assert "Distances to NUTS" in text
     assert text.count("R-hat") == 1

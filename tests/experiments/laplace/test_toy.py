@@ -58,7 +58,7 @@ def finished(tmp_path_factory):
         systems=("flows", "refined(laplace, refine_learning_rate=0.3)"),
         num_members=50,
     )  # fmt: skip
-    return config, laplace.run(config)
+    return config, laplace.run(config)["toy"]
 
 
 def values(results, metric):
@@ -84,7 +84,7 @@ def test_refinement_comes_three_times_closer(finished):
 def test_what_was_sampled_is_read(finished, monkeypatch, capsys):
     config, results = finished
     monkeypatch.setattr(toy_lib.Toy, "sample", None)
-    again = laplace.run(config)
+    again = laplace.run(config)["toy"]
     assert again.rows.equals(results.rows)
     output = capsys.readouterr().out
     assert "VI, factorized" in output

@@ -40,10 +40,12 @@ class Results:
     Attributes:
         rows: `pandas.DataFrame` with the columns `tables.COLUMNS`.
         path: Folder of `results.json` and `results.csv`.
+        reasons: Why a system is missing; empty where none is.
     """
 
     rows: "pd.DataFrame"
     path: pathlib.Path
+    reasons: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 class DamagedError(ValueError):

@@ -24,7 +24,10 @@ def run(config):
     from tfp_refine.experiments import tasks
     from tfp_refine.experiments.initialization import tables
 
-    known = {"curves": (_curves, tables.curves), "toy": (_toy, tables.toy)}
+    known = {
+        "curves": tasks.of_bench(_curves, tables.curves),
+        "toy": tasks.of_bench(_toy, tables.toy),
+    }
     chosen = {task: known[task] for task in config.tasks}
     return tasks.run("initialization", config, chosen)
 

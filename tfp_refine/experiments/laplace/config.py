@@ -26,8 +26,8 @@ class Config(fields.Bench):
         tasks (common, neutral): Tasks, of comparison, toy, integration:
             compare posteriors of the weights of a trained network; draw the
             posterior of a logistic regression with two weights; measure the
-            errors with which predictions are integrated. Several have a folder
-            each below --output_dir.
+            errors with which predictions are integrated. Each has a folder
+            below --output_dir.
         systems: Systems to fit, see --list; they combine, as in
             flows(laplace_all). nuts is the reference of the distances (MMD).
             toy takes flows and refined that start from laplace.

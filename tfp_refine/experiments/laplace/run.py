@@ -1,9 +1,6 @@
 """Runs the Laplace experiment."""
 
-import dataclasses
 import pathlib
-
-from tfp_refine.experiments.harness import folder as folder_lib
 
 
 def run(config):
@@ -13,63 +10,53 @@ def run(config):
         config: `Config`.
 
     Returns:
-        results: `bench.Results` of the comparison, `folder.Results` of another
-            task or of several.
+        results: Dict from the name of a task to its results: `bench.Results` of
+            the comparison, `folder.Results` of others.
 
     Raises:
         ValueError: If fields do not fit the data, or each other.
     """
-    if len(config.tasks) == 1:
-        return _prepare(config)()
-    path = pathlib.Path(
-        config.output_dir or f"results/laplace/{config.dataset}"
-    )
-    tasks = [
-        _prepare(
-            dataclasses.replace(
-                config, tasks=(task,), output_dir=str(path / task)
-            )
-        )
-        for task in config.tasks
-    ]
-    rows = []
-    decides = {"folders": "one for each task"}
-    with folder_lib.Folder(path, "laplace", config, decides) as folder:
-        for task in tasks:
-            rows += task().rows.to_dict("records")
-            results = folder.write_results(rows)
-    return results
-
-
-def _prepare(config):
-    """Checks the needs of one task; returns a function that runs it."""
-    from tfp_refine.experiments import bench
+    from tfp_refine.experiments import tasks
     from tfp_refine.experiments.laplace import integration
     from tfp_refine.experiments.laplace import tables
     from tfp_refine.experiments.laplace import toy
+
+    known = {
+        "comparison": tasks.of_bench(_comparison, tables.comparison),
+        "toy": _alone("toy", toy.run, tables.show_toy),
+        "integration": _alone(
+            "integration", integration.run, tables.show_integration
+        ),
+    }
+    chosen = {task: known[task] for task in config.tasks}
+    return tasks.run("laplace", config, chosen)
+
+
+def _comparison(config):
+    from tfp_refine.experiments import bench
+    from tfp_refine.experiments import tasks
     from tfp_refine.experiments.measures import distances
     from tfp_refine.experiments.measures import fits
     from tfp_refine.experiments.measures import predictions
 
-    (task,) = config.tasks
-    if task == "comparison":
-        measures = (
-            predictions.TEST,
-            predictions.UNSEEN,
-            predictions.SHIFTS,
-            fits.BOUND,
-            distances.DISTANCES,
-            fits.COSTS,
-        )
-        made = bench.Bench("laplace", config, measures, fits.observe)
-        return lambda: made.run(tables.show_comparison)
-    compute, show = {
-        "toy": (toy.run, tables.show_toy),
-        "integration": (integration.run, tables.show_integration),
-    }[task]
+    measures = (
+        predictions.TEST,
+        predictions.UNSEEN,
+        predictions.SHIFTS,
+        fits.BOUND,
+        distances.DISTANCES,
+        fits.COSTS,
+    )
+    own = tasks.configure(config, "comparison", ())
+    return bench.Bench("laplace", own, measures, fits.observe)
 
-    def run_alone():
-        path = config.output_dir or f"results/laplace/{task}"
+
+def _alone(task, compute, show):
+    """Returns a task without a data set."""
+    from tfp_refine.experiments.harness import folder as folder_lib
+
+    def run_alone(config):
+        path = pathlib.Path(config.output_dir) / task
         decides = {"seed": config.seed}
         with folder_lib.Folder(path, "laplace", config, decides) as folder:
             rows, details = compute(config, folder)
@@ -77,4 +64,4 @@ def _prepare(config):
             show(config, results, details)
         return results
 
-    return run_alone
+    return lambda config: lambda: run_alone(config)

@@ -6,6 +6,7 @@ import numpy as np
 
 from tfp_refine.experiments import bench
 from tfp_refine.experiments import report
+from tfp_refine.experiments.data import dataset
 from tfp_refine.experiments.harness import folder
 from tfp_refine.experiments.harness import page
 from tfp_refine.experiments.harness import tables
@@ -46,8 +47,10 @@ _OF_NUTS = (
 _GRID = 121
 
 
-def show_comparison(results: bench.Results) -> None:
-    """Prints tables, and writes a page with figures, of the comparison."""
+def comparison(
+    results: bench.Results, data: dataset.Dataset
+) -> list[page.Section]:
+    """Returns the section of the distances, if there are any."""
     parts = []
     if (results.rows["metric"] == "mmd").any():
         table = tables.summary(results.rows, _OF_LENGTHS, results.titles)
@@ -55,9 +58,7 @@ def show_comparison(results: bench.Results) -> None:
     parts += page.figure(
         "flow_length", _LENGTHS, lambda: _length_figure(results)
     )
-    report.show(
-        results, [page.Section("Distances to NUTS", parts)] if parts else ()
-    )
+    return [page.Section("Distances to NUTS", parts)] if parts else []
 
 
 def show_toy(
@@ -86,12 +87,8 @@ def show_toy(
         "Samples, over the contours of the posterior.",
         lambda: _contours(toy_lib.Toy(config), samples["nuts"], panels),
     )
-    _write(
-        config,
-        results,
-        "Logistic regression with two weights; ELBO in nats",
-        [table, *drawn],
-    )
+    title = "Logistic regression with two weights; ELBO in nats"
+    _write("toy", config, results, page.Section(title, [table, *drawn]))
 
 
 def show_integration(
@@ -117,14 +114,15 @@ def show_integration(
     table = tables.summary(results.rows, ("*",))
     table.notes = []  # there is one seed, and no chance in the sigmoid's
     drawn = page.figure("integration", "Errors for two classes.", draw)
-    parts = [_INTEGRATION, table, *drawn]
-    _write(config, results, "Integration of predictions", parts)
+    section = page.Section(
+        "Integration of predictions", [_INTEGRATION, table, *drawn]
+    )
+    _write("integration", config, results, section)
 
 
-def _write(config, results, title, parts):
-    sections = [page.Section(title, parts)]
+def _write(task, config, results, section):
     header = page.header("laplace", config)
-    page.publish(results.path, f"laplace: {config.tasks[0]}", sections, header)
+    page.publish(results.path, f"laplace: {task}", [section], header)
 
 
 def _length_figure(results):

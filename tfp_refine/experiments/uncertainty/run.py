@@ -35,9 +35,9 @@ def run(config):
     from tfp_refine.experiments.uncertainty import tables
 
     known = {
-        "images": (_images, tables.images),
-        "random_labels": (_random_labels, tables.random_labels),
-        "cubic": (_cubic, tables.cubic),
+        "images": tasks.of_bench(_images, tables.images),
+        "random_labels": tasks.of_bench(_random_labels, tables.random_labels),
+        "cubic": tasks.of_bench(_cubic, tables.cubic),
     }
     names = [
         "images" if task in ("unseen", "attack") else task
