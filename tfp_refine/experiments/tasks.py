@@ -99,7 +99,7 @@ def on_function(
     return bench.Bench(
         experiment,
         configure(config, task, own, **changes),
-        (predictions.TEST, bands.BANDS, fits.COSTS, *measures),
+        (predictions.TEST, bands.BANDS, fits.BOUND, fits.COSTS, *measures),
         fits.observe,
         load_data=load,
     )

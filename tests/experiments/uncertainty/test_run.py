@@ -41,6 +41,10 @@ def test_each_task_has_rows_and_a_figure(finished):
     rows = pd.read_csv(path / "results.csv")
     assert set(rows["dataset"]) == {"digits", "digits, random labels", "cubic"}
     assert len(rows) == sum(len(one.rows) for one in results.values())
+    for one in results.values():  # The bound, of all systems that have one.
+        bounds = one.rows[one.rows["metric"] == "elbo"]
+        assert list(bounds["system"]) == ["ffg", "mnf"]
+        assert np.all(np.isfinite(bounds["value"]))
     if page.can_plot():
         for name in (
             "images/entropies", "images/attack", "random_labels/random_labels",

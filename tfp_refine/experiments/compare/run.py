@@ -13,18 +13,7 @@ def run(config):
     Raises:
         ValueError: If fields do not fit the data, or all systems failed.
     """
-    from tfp_refine.experiments import bench
     from tfp_refine.experiments import report
-    from tfp_refine.experiments.measures import fits
-    from tfp_refine.experiments.measures import predictions
+    from tfp_refine.experiments import standard
 
-    measures = (
-        predictions.TEST,
-        predictions.UNSEEN,
-        predictions.SHIFTS,
-        fits.BOUND,
-        fits.COSTS,
-        fits.WEIGHTS,
-    )
-    made = bench.Bench("compare", config, measures, fits.observe)
-    return made.run(report.show)
+    return standard.make("compare", config).run(report.show)

@@ -33,22 +33,11 @@ def run(config):
 
 
 def _curves(config):
-    from tfp_refine.experiments import bench
+    from tfp_refine.experiments import standard
     from tfp_refine.experiments import tasks
-    from tfp_refine.experiments.measures import fits
-    from tfp_refine.experiments.measures import predictions
 
-    return bench.Bench(
-        "initialization",
-        tasks.configure(config, "curves", _OF_TOY, test_curve=True),
-        (
-            predictions.TEST,
-            predictions.UNSEEN,
-            fits.COSTS,
-            _measure("start", start),
-        ),
-        fits.observe,
-    )
+    own = tasks.configure(config, "curves", _OF_TOY, test_curve=True)
+    return standard.make("initialization", own, _measure("start", start))
 
 
 def _toy(config):

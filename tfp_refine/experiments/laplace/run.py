@@ -33,22 +33,12 @@ def run(config):
 
 
 def _comparison(config):
-    from tfp_refine.experiments import bench
+    from tfp_refine.experiments import standard
     from tfp_refine.experiments import tasks
     from tfp_refine.experiments.measures import distances
-    from tfp_refine.experiments.measures import fits
-    from tfp_refine.experiments.measures import predictions
 
-    measures = (
-        predictions.TEST,
-        predictions.UNSEEN,
-        predictions.SHIFTS,
-        fits.BOUND,
-        distances.DISTANCES,
-        fits.COSTS,
-    )
     own = tasks.configure(config, "comparison", ())
-    return bench.Bench("laplace", own, measures, fits.observe)
+    return standard.make("laplace", own, distances.DISTANCES)
 
 
 def _alone(task, compute, show):

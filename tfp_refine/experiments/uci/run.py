@@ -34,16 +34,8 @@ def run(config):
 
 
 def _bench(config, depth=1, **changes):
-    from tfp_refine.experiments import bench
-    from tfp_refine.experiments.measures import fits
-    from tfp_refine.experiments.measures import predictions
+    from tfp_refine.experiments import standard
 
-    return bench.Bench(
-        "uci",
-        dataclasses.replace(
-            config, hidden=config.hidden * depth, depths=(), **changes
-        ),
-        (predictions.TEST, fits.BOUND, fits.COSTS),
-        fits.observe,
-        kinds=("regression",),
-    )
+    changes |= {"hidden": config.hidden * depth, "depths": ()}
+    of_depth = dataclasses.replace(config, **changes)
+    return standard.make("uci", of_depth, kinds=("regression",))

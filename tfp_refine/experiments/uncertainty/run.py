@@ -62,7 +62,7 @@ def _images(config):
             config.dataset, config.data_dir, config.download
         )
         changes["classes"] = tuple(range(raw.num_classes // 2))
-    measures = [predictions.TEST, fits.COSTS]
+    measures = [predictions.TEST, fits.BOUND, fits.COSTS]
     if "unseen" in config.tasks:
         measures.append(predictions.UNSEEN)
     if "attack" in config.tasks:
@@ -115,7 +115,7 @@ def _random_labels(config):
             num_samples=_LABEL_DRAWS,
             test_curve=False,
         ),
-        (predictions.TEST, labels.MEMORY, fits.COSTS),
+        (predictions.TEST, labels.MEMORY, fits.BOUND, fits.COSTS),
         labels.observe,
         load_data=load_data,
     )
