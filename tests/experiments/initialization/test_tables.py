@@ -4,6 +4,7 @@ import types
 
 import pytest
 
+from tfp_refine.experiments import initialization
 from tfp_refine.experiments.harness import tables as tables_lib
 from tfp_refine.experiments.initialization import tables
 
@@ -70,3 +71,10 @@ def test_a_comparison_without_linear_models_has_no_note():
     results = results_of(heuristic=[(9.0, 3.0)])
     assert not tables.early(tables.curves_of(results.rows), results.titles)
     assert last_cells(tables.summarize(results)) == {"heuristic": "-"}
+
+
+def test_images_have_convolutions_whatever_their_size():
+    config = initialization.Config(dataset="digits")
+    defaults = config.after_data("images", (8, 8, 1), 1000)
+    assert defaults["model"] == "lenet5"
+    assert config.after_data("table", (4,), 100)["model"] == "mlp"

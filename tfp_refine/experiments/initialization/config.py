@@ -56,6 +56,7 @@ class Config(fields.Bench):
 
     def after_data(self, kind, shape, num_examples):
         """Returns default values that depend on the data."""
-        return super().after_data(kind, shape, num_examples) | {
-            "dropout": 0.5 if kind == "images" else 0.1
-        }
+        defaults = super().after_data(kind, shape, num_examples)
+        if kind == "images":
+            return defaults | {"model": "lenet5", "dropout": 0.5}
+        return defaults | {"dropout": 0.1}
