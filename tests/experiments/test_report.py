@@ -453,6 +453,17 @@ def test_metrics_that_no_other_table_shows_are_diagnostics(make, tmp_path):
 
 
 @pytest.mark.usefixtures("no_figures")
+def test_a_metric_of_an_extra_section_is_no_diagnostic_too(make, tmp_path):
+    results = make(more=[("vi", "mmd", 2.5), ("vi", "temperature", 1.5)])
+    table = tables.summary(results.rows, ("mmd",), results.titles)
+    report.show(results, [page.Section("Distances", [table])])
+    text = (tmp_path / "report.md").read_text()
+    diagnostics = text.split("## Fit diagnostics")[1].split("## ")[0]
+    assert "temperature" in diagnostics
+    assert "MMD" not in diagnostics
+
+
+@pytest.mark.usefixtures("no_figures")
 def test_published_figures_stand_beside_ours(make, tmp_path):
     results = make(
         metrics=OF_REGRESSION, kind="regression", dataset="yacht", seeds=1

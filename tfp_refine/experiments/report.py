@@ -97,7 +97,7 @@ def show(
 
 def _sections(results, main, extra_sections):
     """Returns the sections of the page; those without parts are left out."""
-    others = _other_metrics(results)
+    others = _other_metrics(results, extra_sections)
     note = [_DIAGNOSTICS] if "max_r_hat" in others else []
     parts = {
         "Comparison": _description(results),
@@ -241,8 +241,15 @@ def _shifts(results):
     return parts
 
 
-def _other_metrics(results):
+def _other_metrics(results, extra_sections):
     """Returns the metrics that no other table shows."""
+    heads = {
+        head
+        for section in extra_sections
+        for part in section.parts
+        if isinstance(part, tables.Table)
+        for head in part.head
+    }
     shown = {
         *(_OF_REGRESSION + _OF_CLASSES + _PARTS_OF_UNCERTAINTY),
         *(_BOUNDS + _COSTS),
@@ -250,7 +257,9 @@ def _other_metrics(results):
     return [
         name
         for name in results.rows["metric"].unique()
-        if name not in shown and "/" not in name
+        if name not in shown
+        and "/" not in name
+        and tables.metric_of(name).head not in heads
     ]
 
 

@@ -25,8 +25,8 @@ def ranking(
     """Plots scores as points, the lowest at the top: lower is better.
 
     Lines are standard deviations over the runs; small points are single runs.
-    The axis ends where outliers would crush all other scores together; on its
-    right stand the lowest and the highest score beyond, behind an arrow.
+    The axis ends where bad outliers would crush all other scores together; on
+    its right stand the lowest and the highest score beyond, behind an arrow.
 
     Args:
         scores: Dict from name of a predictor to its scores, one for each run.
@@ -66,8 +66,7 @@ def ranking(
         runs = values[name]
         axes.plot(runs, np.full(len(runs), row), ".", color="0.55")
         axes.errorbar(runs.mean(), row, xerr=_spread(runs), **look)
-        far = _texts("←", runs[runs < low]) + _texts("→", runs[runs > high])
-        axes.text(1.02, row, "  ".join(far), va="center", **beside)
+        axes.text(1.02, row, _beyond(runs[runs > high]), va="center", **beside)
     axes.set_xlim(low - margin, high + margin)
     axes.locator_params(axis="x", nbins=6)
     axes.set_yticks(range(len(names)), names)
@@ -84,26 +83,27 @@ def _spread(runs):
     return np.std(runs, ddof=1) if len(runs) > 1 else 0.0
 
 
-def _texts(arrow, far):
-    """Returns a text with the scores beyond one end of the axis, if any."""
+def _beyond(far):
+    """Returns a text with the scores beyond the end of the axis, if any."""
     if not far.size:
-        return []
+        return ""
     ends = dict.fromkeys(f"{end:.4g}" for end in (far.min(), far.max()))
-    return [f"{arrow} {' to '.join(ends)}"]
+    return f"→ {' to '.join(ends)}"
 
 
 def _limits(values):
-    """Returns the lowest and the highest score that are no outliers."""
+    """Returns the lowest score, and the highest that is no outlier."""
     means = np.array([runs.mean() for runs in values.values()])
     middle = np.median(means)
     spreads = np.array([_spread(runs) for runs in values.values()])
     # Means may be close together where single runs are not.
     typical = max(np.median(np.abs(means - middle)), np.median(spreads))
     reach = _FAR * typical or np.inf
-    ends = [*values.values(), means, means - spreads, means + spreads]
-    ends = np.concatenate(ends)
-    ends = ends[np.abs(ends - middle) <= reach]
-    return ends.min(), ends.max()
+    runs = np.concatenate(list(values.values()))
+    ends = np.concatenate([runs, means - spreads, means + spreads])
+    inside = ends[np.abs(ends - middle) <= reach]
+    # The best are on the axis, however far from the others.
+    return min(inside.min(), runs.min()), inside.max()
 
 
 @style.styled

@@ -169,7 +169,7 @@ def posterior_histograms(
                 look = style.outline(names.index(name)) | {"histtype": "step"}
                 axes.hist(values, edges, density=True, **look, label=name)
             axes.set_title(tensor)
-        style.label(panels[:, column], label, "density")
+        style.label(panels[:, column], label, "density (per unit)")
     style.legend_beside(panels[0, 1])
     return panels
 

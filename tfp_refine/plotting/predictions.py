@@ -118,7 +118,9 @@ def prediction_intervals(
     panels = style.panels(
         ax, len(predictors), margin=1.3, sharex=True, sharey=True
     )
-    style.label(panels, "prediction (units of the target)", "target")
+    style.label(
+        panels, "prediction (units of the target)", "target (its units)"
+    )
     for axes, (name, predictor) in zip(panels, predictors.items(), strict=True):
         target, mean, low, high = (
             np.asarray(predictor[key], np.float64)

@@ -19,7 +19,7 @@ from tfp_refine.experiments.harness import tables
 def written(tmp_path):
     figure = figure_lib.Figure(figsize=(1, 1))
     sections = [
-        page.Section("Text", ["One < two."]),
+        page.Section("Text", ["One < two: raise --the-flag."]),
         page.Section(
             "More & <more>",
             [
@@ -37,7 +37,7 @@ def test_markdown_holds_all_parts_in_order(written):
     text = (written / "report.md").read_text()
     parts = [
         "# A page & more", "- Command: `uci --a='<b>'`", "- Date: `today`",
-        "## Text", "One < two.", "## More & <more>", "| a & b | 1.0",
+        "## Text", "One < two:", "## More & <more>", "| a & b | 1.0",
         "![plot](plot.png)", "A plot of a < b.",
     ]  # fmt: skip
     assert [text.index(part) for part in parts] == sorted(
@@ -51,11 +51,15 @@ def test_html_is_well_formed_and_needs_no_other_file(written):
     root = ElementTree.fromstring(re.sub(r"(<img [^>]*)>", r"\1/>", body))
     assert root.find("h1").text == "A page & more"
     assert [h.text for h in root.iter("h2")] == ["Text", "More & <more>"]
-    assert root.find("p").text == "One < two."
+    words = root.find("p")
+    assert "".join(words.itertext()) == "One < two: raise --the-flag."
+    # In a span lines do not break, not even after a hyphen.
+    assert [s.text for s in words] == ["<", "--the-flag."]
     assert ["".join(d.itertext()) for d in root.iter("dd")] == [
         "uci --a='<b>'", "today"
     ]  # fmt: skip
-    assert next(root.iter("figcaption")).text == "A plot of a < b."
+    caption = next(root.iter("figcaption"))
+    assert "".join(caption.itertext()) == "A plot of a < b."
     image = next(root.iter("img"))
     assert image.get("alt") == "plot"
     kind, encoded = image.get("src").split(",")

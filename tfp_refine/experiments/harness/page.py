@@ -41,7 +41,7 @@ table {{ border-collapse: separate; border-spacing: 0;
   font-variant-numeric: tabular-nums; }}
 th, td {{ padding: 0.2em 0.6em; text-align: right; vertical-align: top;
   border-bottom: 1px solid #ddd; font-weight: normal; }}
-td, th span, td span, dd span {{ white-space: nowrap; }}
+td, span {{ white-space: nowrap; }}
 td.text, th.text, th:first-child {{ text-align: left; }}
 td.text {{ white-space: normal; min-width: 10em; }}
 thead th {{ font-weight: bold; vertical-align: bottom;
@@ -175,7 +175,7 @@ def write(
         for part in section.parts:
             if isinstance(part, str):
                 markdown.append(f"{part}\n")
-                page.append(f"<p>{html.escape(part)}</p>")
+                page.append(f"<p>{tables.html_words(part)}</p>")
             elif isinstance(part, tables.Table):
                 markdown.append(part.to_markdown())
                 page.append(part.to_html())
@@ -192,7 +192,7 @@ def write(
                     f'style="min-width: {_EM_PER_INCH * inches:.0f}em" '
                     'src="data:image/png;base64,'
                     f'{base64.b64encode(png).decode()}"></div><figcaption>'
-                    f"{html.escape(part.caption)}</figcaption></figure>"
+                    f"{tables.html_words(part.caption)}</figcaption></figure>"
                 )
     head = _HEAD.format(title=html.escape(title))
     text = "\n".join([head, *page, "</body>", "</html>", ""])

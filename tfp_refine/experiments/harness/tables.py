@@ -277,7 +277,7 @@ class Table:
                 text = f"<b>{text}</b>" if is_best else text
                 rows[-1] += f"<td{kind}>{text}</td>"
         body = "".join(f"{row}</tr>\n" for row in rows)
-        notes = "".join(f"<p>{html.escape(n)}</p>\n" for n in self.notes)
+        notes = "".join(f"<p>{html_words(n)}</p>\n" for n in self.notes)
         return (
             f'<div class="table">\n<table>\n<thead><tr>{head}</tr></thead>\n'
             f"<tbody>\n{body}</tbody>\n</table>\n</div>\n{notes}"
@@ -287,7 +287,9 @@ class Table:
 def html_words(text: str) -> str:
     """Returns text as HTML whose lines break at spaces alone."""
     return " ".join(
-        word if word.isalnum() else f"<span>{html.escape(word)}</span>"
+        html.escape(word)
+        if word.strip(".,:;()").isalnum()
+        else f"<span>{html.escape(word)}</span>"
         for word in text.split()
     )
 

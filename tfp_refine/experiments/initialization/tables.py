@@ -29,6 +29,11 @@ _INITIALIZERS = (
     "lsuv",
 )
 _CURVE = r"curve/(\d+)/(\w+)"
+_LABELS = {
+    "rmse": "test RMSE (units of the target)\nlower is better",
+    "accuracy": "test accuracy (fraction)\nhigher is better",
+    "nll": "test NLL (nats per example)\nlower is better",
+}
 
 
 def curves(results: bench.Results, data: dataset.Dataset) -> list[page.Section]:
@@ -178,11 +183,10 @@ def _figure(results, found):
     if not found:
         return None
     error = error_of(results.rows)
-    title = tables.metric_of(error).head
     return plotting.convergence(
         {
             results.titles[system]: list(of_system.values())
             for system, of_system in found.items()
         },
-        {error: f"test {title}", "nll": "test NLL (nats)"},
+        {error: _LABELS[error], "nll": _LABELS["nll"]},
     )

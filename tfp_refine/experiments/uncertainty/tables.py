@@ -9,36 +9,22 @@ from tfp_refine.experiments.harness import page
 from tfp_refine.experiments.harness import tables
 from tfp_refine.experiments.measures import bands
 
-_UNSEEN = (
-    "accuracy",
-    "nll",
-    "ece",
-    "entropy",
-    "unseen/*/entropy",
-    "unseen/*/auroc",
-    "unseen/*/fpr95",
-)
 _MEMORY = ("train_accuracy", "test_accuracy")
 _CUBIC = ("rmse_at_data", "scale_at_data", "scale_far")
 
 
 def images(results: bench.Results, data: dataset.Dataset) -> list[page.Section]:
-    """Returns the sections of unseen and of perturbed images."""
-    sections = []
-    if any(results.rows["metric"].str.startswith("unseen/")):
-        table = tables.summary(results.rows, _UNSEEN, results.titles)
-        title = "Test images and unseen ones (nats)"
-        sections.append(page.Section(title, [table]))
+    """Returns the section of perturbed images, if there are any."""
     curves = attack_curves(results)
-    if curves:
-        drawn = page.figure(
-            "attack",
-            "Accuracy and entropy of perturbed images.",
-            lambda: _attack_figure(curves),
-        )
-        title = "Fast gradient sign perturbations"
-        sections.append(page.Section(title, [_attack_table(curves), *drawn]))
-    return sections
+    if not curves:
+        return []
+    drawn = page.figure(
+        "attack",
+        "Accuracy and entropy of perturbed images.",
+        lambda: _attack_figure(curves),
+    )
+    title = "Fast gradient sign perturbations"
+    return [page.Section(title, [_attack_table(curves), *drawn])]
 
 
 def random_labels(
