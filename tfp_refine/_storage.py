@@ -39,9 +39,14 @@ def replacing(path):
             temporary.unlink()
         if not isinstance(error, OSError):
             raise
-        raised = OSError(f"Cannot write '{path}': {error.strerror or error}.")
-        raised.errno = error.errno
-        raise raised from error
+        raise not_written(path, error) from error
+
+
+def not_written(path, error):
+    """Returns an `OSError` that names the file that one could not write."""
+    named = OSError(f"Cannot write '{path}': {error.strerror or error}.")
+    named.errno = error.errno
+    return named
 
 
 def write_bytes(path, contents):

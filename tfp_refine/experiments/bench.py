@@ -163,10 +163,10 @@ class Bench:
         self.kind = load.kind_of(config)
         if self.kind not in kinds:
             raise ValueError(
-                f"--dataset must be of the kind {' or '.join(kinds)}: --list "
-                "prints the sets that are known by name, --kind is the kind of "
-                "another, and python -m tfp_refine.experiments.compare "
-                f"takes any. Received: --dataset={config.dataset}, taken for "
+                f"--dataset must be of the kind {' or '.join(kinds)}. --list "
+                "prints the sets that are known by name; give --kind for "
+                "others. python -m tfp_refine.experiments.compare takes any "
+                f"kind. Received: --dataset={config.dataset}, taken for "
                 f"{self.kind}"
             )
         path = f"results/{experiment}/{config.dataset}"
@@ -194,6 +194,8 @@ class Bench:
             raise ValueError(
                 f"None of --systems can be applied. {_listed(self._reasons)}"
             )
+        for name, reason in self._reasons.items():
+            logging.warning("%s is left out: %s", name, reason)
         self._titles = {n: registry.title(of) for n, of in parsed.items()}
         self._facts = {
             "num_train": len(x),

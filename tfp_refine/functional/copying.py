@@ -7,6 +7,8 @@ import warnings
 import keras
 import tensorflow as tf
 
+from tfp_refine import _storage
+
 _MODEL = "model.keras"
 
 
@@ -86,7 +88,10 @@ def to_bytes(model):
     """Returns the contents of a model's `.keras` file."""
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory) / _MODEL
-        model.save(path)
+        try:
+            model.save(path)
+        except OSError as error:  # The temporary folder may be full.
+            raise _storage.not_written(path, error) from error
         return path.read_bytes()
 
 

@@ -105,7 +105,7 @@ def test_shifts_are_those_of_the_first_test_images(sets):
         ({"classes": (1,)}, "--classes: `classes` must be two or more"),
         ({"classes": (1, 9)}, "--classes: .*Received: .1, 9"),
         ({"unseen": ("own",)}, "--unseen must name some of turned, shuffled"),
-        ({"corruptions": ("rain",)}, "`corruption` must be one of"),
+        ({"corruptions": ("rain",)}, "--corruptions must be one of"),
         ({"split_kind": "given"}, "--split_kind has no meaning"),
         ({"dataset": "floats", "unseen": ("other",)}, "uint8 pixels"),
     ],

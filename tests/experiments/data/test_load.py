@@ -28,3 +28,15 @@ def test_settings_are_chosen_without_test_data(dataset):
     np.testing.assert_array_equal(held.validation[0], usual.validation[0])
     assert not held.unseen
     assert held.pixels is None
+
+
+@pytest.mark.parametrize("kind", ["regression", "table"])
+def test_a_set_that_is_unknown_is_named_by_its_flag(kind):
+    with pytest.raises(ValueError, match="as --kind=.*--data_dir") as error:
+        _load(dataset="nothing", kind=kind)
+    assert "--dataset='nothing'" in str(error.value)
+
+
+def test_a_folder_that_is_missing_is_named_by_its_flag(tmp_path):
+    with pytest.raises(FileNotFoundError, match=": --data_dir must be"):
+        _load(dataset="mine", kind="table", data_dir=tmp_path / "none")

@@ -1,3 +1,4 @@
+import errno
 import os
 import shutil
 
@@ -7,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests.support import linear_gaussian
+from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine.experiments.harness import training
 
@@ -290,3 +292,14 @@ def test_a_penalty_that_is_an_estimate_does_not_stop_a_restart(
 
     first, again = train(), train()
     _assert_same_weights(first, again)
+
+
+def test_a_model_that_does_not_fit_on_the_disk_names_the_file(monkeypatch):
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+
+    def fail(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(model, "save", fail)
+    with pytest.raises(OSError, match="Cannot write '.*model.keras': No space"):
+        functional.copying.to_bytes(model)

@@ -126,11 +126,11 @@ def test_models_that_do_not_fit_the_data_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "options", "expected"),
     [
-        ("images", {"model": "vgg"}, "unknown model. Received: vgg"),
+        ("images", {"model": "vgg"}, "--list prints. Received: --model=vgg"),
         ("texts", {"model": "mlp"}, "--model=mlp is not for --kind=texts"),
         ("table", {}, "--model=gru is not for --kind=table"),
         ("regression", {"model": "a.keras"}, "is not for --kind=regression"),
-        ("texts", {"hidden": (3, 4)}, r"one number .* --hidden=\(3, 4\)"),
+        ("texts", {"hidden": (3, 4)}, "one number .* --hidden=3,4"),
         ("images", {"scaling": "unit"}, "--scaling is for a trained --model"),
         ("images", {"batch_norm": True}, "--batch_norm .* are for ResNets"),
     ],

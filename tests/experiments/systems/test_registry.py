@@ -70,17 +70,21 @@ def test_combinations_are_shortened_and_titled(text, short, title):
     ("text", "message"),
     [
         ("nothing", "must hold names of map, vi.*Received: nothing in nothing"),
+        ("lapalce", "Received: lapalce in lapalce. Did you mean laplace"),
         ("refined(cm(nothing))", "Received: nothing in refined"),
         ("vi(map)", "vi starts from no other system"),
-        ("refined(map)", "refined must start from vi or its modifiers"),
-        ("refined(mnf)", "refined must start from vi"),
-        ("refined(refined)", "refined must start from vi"),
-        ("temperature(vi)", "temperature must start from map"),
-        ("swag(mc_dropout)", "swag must start from map"),
-        ("iblm(mnf)", "iblm must start from vi"),
-        ("flows(map)", "flows must start from laplace or laplace_all"),
-        ("multi_swag(map)", "multi_swag must start from deep_ensemble"),
-        ("mc_dropout(vi)", "mc_dropout must start from map"),
+        ("refined(map)", "Gaussian in each weight: vi or its modifiers"),
+        ("refined(mnf)", "refined needs a Gaussian posterior"),
+        ("refined(refined)", "refined needs a Gaussian posterior"),
+        (
+            "temperature(vi)",
+            "temperature needs a network of point estimates: map",
+        ),
+        ("swag(mc_dropout)", "swag needs a network of point estimates"),
+        ("iblm(mnf)", "iblm needs a network of variational layers"),
+        ("flows(map)", "flows needs a Laplace approximation: laplace or"),
+        ("multi_swag(map)", "multi_swag needs trained networks: deep_ensemble"),
+        ("mc_dropout(vi)", "mc_dropout needs a network of point estimates"),
         ("cm(eb)", "sets the prior twice"),
         ("iblm(cm(lsuv))", "sets the initializer twice"),
         ("iblm(iblm_paper)", "sets the initializer twice"),
@@ -228,3 +232,8 @@ def test_fields_that_a_fit_reads_decide_its_folder(
     # The number of draws decides measurements: it is in their names.
     known |= {*registry.fields_of(expression), "num_samples"}
     assert of.config.read - known == set()
+
+
+def test_every_system_says_what_it_starts_from():
+    needs = {system.starts for system in registry.SYSTEMS.values()} - {()}
+    assert needs == set(registry._NEEDS)

@@ -16,6 +16,16 @@ from tfp_refine.experiments.harness import fields
 
 # Part of the training set that is measured in place of test data, by default.
 _HELD_OUT = 0.1
+# Arguments of the functions that read data, as errors name them.
+_FLAGS = {
+    "`name`": "--dataset",
+    " name=": " --dataset=",
+    " (in the experiments: --data_dir)": "",
+    "`data_dir`": "--data_dir",
+    " data_dir=": " --data_dir=",
+    "`corruption`": "--corruptions",
+    " corruption=": " --corruptions=",
+}
 _TEXTS = ("20newsgroups", "ag_news_subset", "imdb_reviews", "trec")
 
 
@@ -51,11 +61,14 @@ def load(config: fields.Bench, number: int = 0) -> dataset.Dataset:
     _check(config, kind)
     try:
         data = make(config, number)
-    except ValueError as error:
-        if str(error).startswith("--"):
+    except (ValueError, FileNotFoundError) as error:
+        text = str(error)
+        if text.startswith("--"):
             raise
-        raise ValueError(
-            f"--dataset={config.dataset}, as --kind={kind}: {error}"
+        for argument, flag in _FLAGS.items():
+            text = text.replace(argument, flag)
+        raise type(error)(
+            f"--dataset={config.dataset}, as --kind={kind}: {text}"
         ) from error
     _check_part(config, "train", data.train)
     _check_part(config, "test", data.test)
@@ -91,7 +104,8 @@ def _check(config, kind):
         if value not in ((), specs[name].default):
             raise ValueError(
                 f"--{name} has no meaning for --dataset={config.dataset}, "
-                f"which is of --kind={kind}. Received: --{name}={value}"
+                f"which is of --kind={kind}. "
+                f"Received: --{name}={config_lib.to_text(value)}"
             )
 
 

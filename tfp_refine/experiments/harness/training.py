@@ -208,7 +208,8 @@ def _load(path, like, examples):
         model = keras.models.load_model(path)
     except Exception as error:  # of any kind, as Keras answers damage
         raise ValueError(
-            f"The checkpoint '{path}' cannot be read: {error} {advice}"
+            f"The checkpoint '{path}' cannot be read, or not by this version "
+            f"of Keras. {advice}"
         ) from error
     shapes, expected = (
         [(weight.name, tuple(weight.shape)) for weight in either.weights]

@@ -17,6 +17,7 @@ from tfp_refine import models
 from tfp_refine import optimizers
 from tfp_refine import regularizers
 from tfp_refine.experiments.data import dataset
+from tfp_refine.experiments.harness import config as config_lib
 from tfp_refine.experiments.harness import fields
 from tfp_refine.functional import likelihoods
 from tfp_refine.initializers import iblm
@@ -82,7 +83,9 @@ def check_model(config: fields.Bench, kind: str) -> None:
     """
     name = config.model
     if not re.fullmatch(_NAMES, name):
-        raise ValueError(f"--model: unknown model. Received: {name}")
+        raise ValueError(
+            f"--model must be one that --list prints. Received: --model={name}"
+        )
     allowed = {
         "regression": r"mlp",
         "table": r"mlp|.+\.keras",
@@ -96,7 +99,7 @@ def check_model(config: fields.Bench, kind: str) -> None:
     if name == "gru" and len(config.hidden) != 1:
         raise ValueError(
             "--model=gru needs one number of --hidden units. "
-            f"Received: --hidden={config.hidden}"
+            f"Received: --hidden={config_lib.to_text(config.hidden)}"
         )
     if config.activation != "relu" and not re.match("mlp|lenet5", name):
         raise ValueError(

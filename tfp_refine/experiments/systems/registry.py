@@ -5,6 +5,7 @@ starts from another system (`refined`). They combine: `refined(cm(iblm))`.
 """
 
 import dataclasses
+import difflib
 import fnmatch
 import functools
 from collections.abc import Callable
@@ -82,6 +83,16 @@ _TOMCZAK = "Tomczak et al., 2021"
 
 _VARIATIONAL = ("vi", "ffg", "mnf")
 _ENSEMBLES = ("deep_ensemble", "adversarial_ensemble")
+# Properties of the systems that others may start from.
+_NEEDS = {
+    ("map",): "a network of point estimates",
+    ("vi",): "a network of variational layers",
+    ("vi", "ivon", *laplace.NAMES): "a Gaussian posterior",
+    _VARIATIONAL: "a network that is trained with a posterior",
+    (*_VARIATIONAL, "ivon"): "a network that is trained with a posterior",
+    _ENSEMBLES: "trained networks",
+    laplace.NAMES: "a Laplace approximation",
+}
 _MULTIPLICATIVE = (
     "inference_estimator kl_scale log_var_init max_std mnf_auxiliary_* "
     "prior_scale"
@@ -312,9 +323,11 @@ def _complete(expression, text):
     """Writes out the default start of a system, and checks it."""
     system = SYSTEMS.get(expression.name)
     if system is None:
+        close = difflib.get_close_matches(expression.name, SYSTEMS)
+        asked = f" Did you mean {' or '.join(close)}?" if close else ""
         raise ValueError(
             f"--systems must hold names of {', '.join(SYSTEMS)}. "
-            f"Received: {expression.name} in {text}"
+            f"Received: {expression.name} in {text}.{asked}"
         )
     if not system.starts:
         if expression.argument is not None:
@@ -333,8 +346,8 @@ def _complete(expression, text):
             for name in system.starts
         )
         raise ValueError(
-            f"--systems: {expression.name} must start from {allowed}. "
-            f"Received: {text}"
+            f"--systems: {expression.name} needs {_NEEDS[system.starts]}: "
+            f"{allowed}. Received: {text}"
         )
     return dataclasses.replace(expression, argument=inner)
 
