@@ -45,6 +45,15 @@ def test_a_folder_has_a_file_for_each_text(tmp_path):
     assert data.y_test.dtype == np.int32
 
 
+def test_digits_are_texts_of_their_pixels():
+    data, raw = datasets.load_texts("digits"), datasets.load_images("digits")
+    assert len(data.x_train) == 1437
+    for text, image in zip(data.x_test[:3], raw.x_test, strict=False):
+        assert [*map(int, text.split())] == image.ravel().tolist()
+    np.testing.assert_array_equal(data.y_test, raw.y_test)
+    assert data.class_names == tuple("0123456789")
+
+
 def test_classes_of_the_test_that_are_not_trained_on_are_refused(tmp_path):
     write_folder(tmp_path, test_class="tea")
     with pytest.raises(ValueError, match="animal, weather.*Received: tea"):

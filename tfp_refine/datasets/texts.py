@@ -13,6 +13,7 @@ import numpy as np
 from sklearn import datasets
 
 from tfp_refine import _validation
+from tfp_refine.datasets import images
 from tfp_refine.datasets import tfds_sets
 
 _NEWSGROUPS, _ARCHIVE = "20newsgroups", "20news-bydate.tar.gz"
@@ -65,6 +66,8 @@ def load_texts(
 ) -> TextData:
     """Loads a text classification data set.
 
+    `"digits"` are the images of `load_images`, read line by line: 64 words
+    each, the gray levels of the pixels. They come with scikit-learn.
     `"20newsgroups"` is read from `20news-bydate.tar.gz`, the file that
     scikit-learn downloads, without headers, footers and quotes. A folder
     `<data_dir>/<name>` with a file for each text,
@@ -101,6 +104,8 @@ def load_texts(
     ```
     """
     _validation.instance("name", name, str, "that of a data set")
+    if name == "digits":
+        return _load_digits()
     if name == _NEWSGROUPS:
         return _load_newsgroups(data_dir, download)
     if data_dir is not None:
@@ -131,6 +136,18 @@ def _text_data(name, x_train, y_train, x_test, y_test, class_names):
         np.asarray(x_test, object),
         np.asarray(y_test, np.int32),
         tuple(class_names),
+    )
+
+
+def _load_digits():
+    """Writes the pixels of images as words."""
+    raw = images.load_images("digits")
+    x_train, x_test = (
+        [" ".join(map(str, pixels)) for pixels in part.reshape(len(part), -1)]
+        for part in (raw.x_train, raw.x_test)
+    )
+    return _text_data(
+        "digits", x_train, raw.y_train, x_test, raw.y_test, raw.class_names
     )
 
 

@@ -88,9 +88,11 @@ class Data(config.Config):
 
     Data:
         dataset (common): Data set. yacht, energy and concrete come with the
-            package; digits, breast_cancer, iris and wine with scikit-learn.
-            Other images (mnist, cifar10) and texts (trec) are read through
-            tensorflow_datasets, other tables from folders of --data_dir.
+            package; digits, breast_cancer, iris and wine with scikit-learn
+            (digits as images or, with --kind=texts, as texts of 64 words, the
+            gray levels of the pixels). Other images (mnist, cifar10) and texts
+            (trec) are read through tensorflow_datasets, other tables from
+            folders of --data_dir.
         kind: Kind of --dataset: regression, a table with classes, images or
             texts. Known for the sets named above; a folder of --data_dir is
             taken for a regression, anything else for images.
