@@ -1,9 +1,12 @@
 """Recurrent networks, trained models from files, and models that do not fit."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
 
+from tfp_refine import layers
 from tfp_refine.experiments.data import dataset
 from tfp_refine.experiments.harness import fields
 from tfp_refine.experiments.systems import networks
@@ -53,6 +56,31 @@ def test_a_recurrent_network_reads_words_and_skips_what_is_no_word():
     longer = build(short, vocabulary=20, embedding=4)
     longer.set_weights(model.get_weights())
     np.testing.assert_allclose(longer(padded), outputs, rtol=1e-5, atol=1e-6)
+
+
+def test_a_transformer_reads_words():
+    data = words()
+    transformer = config(
+        model="text_transformer", vocabulary=20, embedding=4, dropout=0.1,
+        variational="hybrid", dense_estimator="reparameterization",
+    )  # fmt: skip
+    networks.check_model(transformer, "texts")
+    plain = networks.build(MAP, transformer, data, 0)
+    assert plain.get_layer("block_0_hidden").units == 7
+    assert plain.get_layer("embeddings").input_dim == 20
+    assert plain(data.train[0]).shape == (12, 3)
+    random = networks.build(networks.Network("vi"), transformer, data, 0)
+    assert type(random.get_layer("outputs")) is layers.DenseReparameterization
+    for other in (
+        config(model="text_transformer", hidden=(2, 2)),
+        dataclasses.replace(transformer, batch_norm=True),
+    ):
+        with pytest.raises(ValueError, match="--model=text_transformer"):
+            networks.check_model(other, "texts")
+    with pytest.raises(ValueError, match="is not for --kind=images"):
+        networks.check_model(transformer, "images")
+    reason = networks.why_not(networks.Network("mnf"), transformer)
+    assert "no multiplicative layers" in reason
 
 
 def test_a_recurrent_network_reads_the_rows_of_images():

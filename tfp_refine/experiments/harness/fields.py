@@ -33,7 +33,7 @@ ANGLES = (15.0, 30.0, 45.0, 60.0, 75.0, 90.0)
 # Height from which images are for convolutions of 5x5 and two poolings.
 _LENET_HEIGHT = 16
 # Models of which some layers alone have posteriors by default.
-_HYBRIDS = "resnet|shufflenet|vision_transformer|wide_resnet"
+_HYBRIDS = "resnet|shufflenet|(text|vision)_transformer$|wide_resnet"
 
 
 def ratios(texts: Iterable[str]) -> tuple[float, ...]:
@@ -137,11 +137,13 @@ class Network(config.Config):
     Model:
         model (common): mlp, lenet5, lenet5_caffe, lenet5_wide, resnet20 or
             resnetN with N = 6 n + 2, alexnet, resnet18, shufflenet,
-            wide_resnet, vision_transformer, gru, or the file of a trained
-            model, FILE.keras. Defaults to mlp for tables, gru for texts, and
-            for images to lenet5, or mlp if they have fewer than 16 rows.
-        hidden (common): Units of the hidden layers of mlp; of gru, its units.
-        embedding: Size of the word vectors of gru.
+            wide_resnet, vision_transformer, gru, text_transformer, or the file
+            of a trained model, FILE.keras. Defaults to mlp for tables, gru for
+            texts, and for images to lenet5, or mlp if they have fewer than 16
+            rows.
+        hidden (common): Units of the hidden layers of mlp; of gru, its units;
+            of text_transformer, those of the hidden layer of a block.
+        embedding: Size of the word vectors of gru and text_transformer.
         activation: Activation of the hidden layers of mlp and lenet5.
         likelihood: Likelihood of a regression: Gaussian noise of one learned
             scale, or of a scale that is the network's second output

@@ -31,10 +31,13 @@ _LARGE = {
     "vision_transformer": models.VisionTransformer,
     "wide_resnet": models.WideResNet,
 }
+# Models of words, each with a hidden layer or several alike.
+_OF_WORDS = ("gru", "text_transformer")
 _NAMES = "|".join(
     [
-        r"mlp|gru|lenet5|lenet5_caffe|lenet5_wide|resnet\d+|.+\.keras",
+        r"mlp|lenet5|lenet5_caffe|lenet5_wide|resnet\d+|.+\.keras",
         *_LARGE,
+        *_OF_WORDS,
     ]
 )
 # Images from this size on have the first layers of large ones.
@@ -89,16 +92,16 @@ def check_model(config: fields.Bench, kind: str) -> None:
     allowed = {
         "regression": r"mlp",
         "table": r"mlp|.+\.keras",
-        "texts": r"gru|.+\.keras",
-    }.get(kind, ".*")
+        "texts": r"gru|text_transformer|.+\.keras",
+    }.get(kind, "(?!text_transformer).*")
     if not re.fullmatch(allowed, name):
         raise ValueError(
             f"--model={name} is not for --kind={kind}. "
             f"Received: --dataset={config.dataset}"
         )
-    if name == "gru" and len(config.hidden) != 1:
+    if name in _OF_WORDS and len(config.hidden) != 1:
         raise ValueError(
-            "--model=gru needs one number of --hidden units. "
+            f"--model={name} needs one number of --hidden units. "
             f"Received: --hidden={config_lib.to_text(config.hidden)}"
         )
     if config.activation != "relu" and not re.match("mlp|lenet5", name):
@@ -108,12 +111,14 @@ def check_model(config: fields.Bench, kind: str) -> None:
         )
     is_resnet = name.startswith("resnet") and name not in _LARGE
     is_hybrid = config.variational == "hybrid"
+    has_variants = name in (*_LARGE, "text_transformer")
     if not is_resnet and (
-        config.batch_norm or (is_hybrid and name not in _LARGE)
+        config.batch_norm or (is_hybrid and not has_variants)
     ):
         raise ValueError(
             "--batch_norm and --variational=hybrid are for ResNets, the latter "
-            f"also for {', '.join(_LARGE)}. Received: --model={name}"
+            f"also for {', '.join(_LARGE)} and text_transformer. "
+            f"Received: --model={name}"
         )
     if config.scaling != "standardized" and not is_file(config):
         raise ValueError(
@@ -130,7 +135,9 @@ def why_not(network: Network, config: fields.Bench) -> str | None:
             f"--model={config.model} is a network of point estimates, without "
             "dropout."
         )
-    is_large = config.model.startswith("resnet") or config.model in _LARGE
+    is_large = config.model.startswith("resnet") or (
+        config.model in (*_LARGE, "text_transformer")
+    )
     if network.family in ("ffg", "mnf") and is_large:
         return (
             f"--model={config.model} has no multiplicative layers; lenet5 and "
@@ -429,7 +436,17 @@ def _zoo(network, config, data, arguments):
     """Builds an MLP, a LeNet, a ResNet or another network of images."""
     shape, name = data.train[0].shape[1:], config.model
     if name in _LARGE:
-        return _large(network, config, shape, data.num_classes, arguments)
+        sizes = {"input_shape": shape, "num_classes": data.num_classes}
+        return _large(_LARGE[name], network, config, sizes, arguments)
+    if name == "text_transformer":
+        sizes = {
+            "vocabulary_size": config.vocabulary,
+            "length": shape[0],
+            "num_classes": data.num_classes,
+            "width": config.embedding,
+            "hidden_units": config.hidden[0],
+        }
+        return _large(models.TextTransformer, network, config, sizes, arguments)
     if name == "mlp":
         del arguments["conv_layer"]
         outputs = data.num_classes or 2  # a mean and a raw scale
@@ -467,9 +484,8 @@ def _zoo(network, config, data, arguments):
     )
 
 
-def _large(network, config, shape, num_classes, arguments):
-    """Builds a network of `_LARGE`, whose penalty is its own."""
-    kind = _LARGE[config.model]
+def _large(kind, network, config, sizes, arguments):
+    """Builds a network of the zoo, whose penalty, if any, is its own."""
     known = inspect.signature(kind).parameters
     if network.family in ("map", "ivon"):
         arguments = {"seed": arguments["seed"], "variational": "none"}
@@ -486,9 +502,9 @@ def _large(network, config, shape, num_classes, arguments):
         arguments = {
             name: arguments[name] for name in arguments.keys() & known.keys()
         }
-    if "stem" in known and min(shape[:2]) >= _LARGE_IMAGE:
+    if "stem" in known and min(sizes["input_shape"][:2]) >= _LARGE_IMAGE:
         arguments["stem"] = "large"
-    return kind(shape, num_classes, **arguments)
+    return kind(**sizes, **arguments)
 
 
 def _gru(config, data, seed, regularizer):
