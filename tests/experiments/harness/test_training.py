@@ -72,6 +72,15 @@ def test_steps_are_counted_exactly(problem, tmp_path, steps):
     assert int(model.optimizer.iterations) == steps
 
 
+def test_callbacks_see_a_segment_as_an_epoch(problem, tmp_path):
+    epochs = []
+    callback = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: epochs.append(epoch)
+    )
+    _train(problem, tmp_path, 10, callbacks=[callback])
+    assert epochs == [0, 1]
+
+
 @pytest.mark.parametrize(
     "batch_size", [6, pytest.param(100, marks=pytest.mark.slow)]
 )

@@ -60,6 +60,24 @@ def test_the_variant_of_the_paper_is_another_start(data):
     assert not np.allclose(starts[0], starts[1])
 
 
+def test_priors_are_optimized_after_segments_of_a_training(data):
+    config = _config(prior_warmup=2, prior_scale="0.5")
+    network, model = _build("optimized(iblm)", config, data)
+    (callback,) = networks.callbacks_of(network, config)
+    assert (callback.warmup, callback.every, callback.frequency) == (
+        2, 1, "epoch"
+    )  # fmt: skip
+    callback.set_model(model)
+    weight = model.get_layer("hidden_0").variational_weights[0]
+    callback.on_train_begin()
+    start = float(weight.prior_weights[0])
+    for epoch, has_changed in enumerate((False, True)):
+        callback.on_epoch_begin(epoch)
+        callback.on_epoch_end(epoch)
+        assert (float(weight.prior_weights[0]) != start) == has_changed
+    assert networks.callbacks_of(networks.Network("vi"), config) == []
+
+
 # Networks of papers, at sizes that take no time.
 _TINY = {
     "alexnet": {"widths": (2, 2, 2, 2, 2, 2, 2)},

@@ -225,8 +225,9 @@ class Variational(config.Config):
         conv_estimator: Estimator of variational convolutions.
         dense_estimator: Estimator of variational dense layers.
         prior_scale: Standard deviation of the prior of each weight (initial if
-            it is learned; given the prior's mean if that is inferred): a
-            number, fan_in (variance 1 / fan_in) or he (2 / fan_in).
+            it is learned or optimized; given the prior's mean if that is
+            inferred): a number, fan_in (variance 1 / fan_in) or he (2 /
+            fan_in).
         initial_scale: Standard deviation that posteriors start from, and that
             of fv.
         kl_scale: Factor on the KL divergence of variational systems; 1 is a
@@ -238,6 +239,8 @@ class Variational(config.Config):
             curvatures are averaged.
         posterior_rank: Of k_tied and low_rank. Defaults to 2 and 5, or less in
             small layers.
+        prior_warmup: Of optimized: segments of a training before the first
+            update of the prior's variances; another follows after each segment.
         learn_prior_mean: Of eb: learn the prior's mean too, one for each
             tensor.
         alpha_reg: Of cm, and delta of cmv: the part of the pull of the means to
@@ -272,6 +275,7 @@ class Variational(config.Config):
     ivon_hessian_init: Positive = 0.5
     ivon_memory: Part = 0.1
     posterior_rank: Count | None = None
+    prior_warmup: Length = 1
     learn_prior_mean: bool = False
     alpha_reg: Annotated[float, config.proportion(one=True)] = 0.05
     cm_prior_scale: str = "fan_in"

@@ -5,6 +5,7 @@ import os
 import pathlib
 import time
 from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
@@ -55,6 +56,7 @@ def train(
     monitor: str = "val_loss",
     observe: Callable[..., dict[str, float]] | None = None,
     tensorboard: bool = False,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
     name: str = "training",
     verbose: int = 1,
 ) -> Training:
@@ -82,6 +84,8 @@ def train(
         observe: Function of the model and a segment's dict of the history
             that returns more of it.
         tensorboard: Whether to log the history for TensorBoard.
+        callbacks: Of `fit`, for which a segment is an epoch. They must depend
+            on its number alone, as there is one `fit` for each.
         name: Name of the progress bar.
         verbose: 0 is silent, 1 a progress bar, 2 lines.
 
@@ -127,7 +131,7 @@ def train(
             epochs=segment + 1,
             steps_per_epoch=end - begin,
             verbose=0,
-            callbacks=[moved],
+            callbacks=[moved, *callbacks],
             shuffle=False,
         ).history
         entry = {

@@ -9,6 +9,7 @@ import zipfile
 import keras
 import numpy as np
 
+from tfp_refine import callbacks
 from tfp_refine import functional
 from tfp_refine import initializers
 from tfp_refine import layers
@@ -267,6 +268,15 @@ def compile_network(
     )
 
 
+def callbacks_of(
+    network: Network, config: fields.Bench
+) -> list[keras.callbacks.Callback]:
+    """Returns the callbacks of a training, for which a segment is an epoch."""
+    if network.prior != "optimized":
+        return []
+    return [callbacks.PriorVarianceOptimization(warmup=config.prior_warmup)]
+
+
 def _loss(model, config, data):
     """Returns the negative log likelihood of a model's outputs."""
     if data.is_regression:
@@ -413,6 +423,11 @@ def _prior(name, config):
         return regularizers.EmpiricalBayesKL(
             initial_prior_scale=prior_scale(config.prior_scale),
             learn_mean=config.learn_prior_mean,
+        )
+    if name == "optimized":
+        return regularizers.EmpiricalBayesKL(
+            initial_prior_scale=prior_scale(config.prior_scale),
+            trainable=False,
         )
     if name == "cm":
         learn = config.learn_alpha_reg

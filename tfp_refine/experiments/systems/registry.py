@@ -133,6 +133,9 @@ SYSTEMS = {
     "eb": _prior(
         "empirical Bayes (EB)", "regularizers.EmpiricalBayesKL", _HAVASI,
         "learn_prior_mean"),
+    "optimized": _prior(
+        "optimized prior variances", "callbacks.PriorVarianceOptimization",
+        "Graves, 2011", "prior_warmup"),
     "cm": _prior(
         "collapsed means (CM)", "regularizers.CollapsedMeanKL", _TOMCZAK,
         "alpha_reg cm_prior_scale learn_alpha_reg"),

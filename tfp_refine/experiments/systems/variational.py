@@ -58,6 +58,7 @@ def train(fit, start=None):
         monitor="val_loss" if data.is_regression else "val_nll",
         observe=fit.observe,
         tensorboard=config.tensorboard,
+        callbacks=networks.callbacks_of(network, config),
         name=str(fit.expression),
         verbose=config.verbose,
     )
