@@ -228,8 +228,8 @@ class Variational(config.Config):
             it is learned or optimized; given the prior's mean if that is
             inferred): a number, fan_in (variance 1 / fan_in) or he (2 /
             fan_in).
-        initial_scale: Standard deviation that posteriors start from, and that
-            of fv.
+        initial_scale: Standard deviation that posteriors start from, also those
+            of converted, and that of fv.
         kl_scale: Factor on the KL divergence of variational systems; 1 is a
             true bound.
         ivon_learning_rate: Of ivon, with the schedule of the others.

@@ -141,7 +141,7 @@ def _has_bound(subject):
     """Returns whether a system has a bound that compares with others."""
     name = subject.expression.name
     is_trained = registry.is_network(subject.expression)
-    return name in (*_LAPLACES, *_REFINED) or (
+    return name in (*_LAPLACES, *_REFINED, "converted") or (
         subject.fit.network.family != "map" and (is_trained or name == "longer")
     )
 

@@ -74,6 +74,7 @@ class System:
 _BLUNDELL = "Blundell et al., 2015"
 _GAL = "Gal and Ghahramani, 2016"
 _HAVASI = "Havasi et al., 2021"
+_KRISHNAN = "Krishnan et al., 2020"
 _KRISTIADI = "Kristiadi et al., 2022"
 _LAKSHMINARAYANAN = "Lakshminarayanan et al., 2017"
 _LOUIZOS = "Louizos and Welling, 2017"
@@ -87,7 +88,7 @@ _ENSEMBLES = ("deep_ensemble", "adversarial_ensemble")
 _NEEDS = {
     ("map",): "a network of point estimates",
     ("vi",): "a network of variational layers",
-    ("vi", "ivon", *laplace.NAMES): "a Gaussian posterior",
+    ("vi", "ivon", "converted", *laplace.NAMES): "a Gaussian posterior",
     _VARIATIONAL: "a network that is trained with a posterior",
     (*_VARIATIONAL, "ivon"): "a network that is trained with a posterior",
     _ENSEMBLES: "trained networks",
@@ -177,11 +178,11 @@ SYSTEMS = {
     "longer": System(
         "{}, as long as refined", "refine", _HAVASI,
         "num_members refine_steps variance_ratios",
-        (*_VARIATIONAL, "ivon"), variational.train),
+        (*_VARIATIONAL, "ivon"), variational.train_longer),
     "refined": System(
         "refined {}", "refine", _HAVASI,
         "num_eval_samples num_members refine_* variance_ratios",
-        ("vi", "ivon", *laplace.NAMES), variational.refine,
+        ("vi", "ivon", "converted", *laplace.NAMES), variational.refine,
         variational.why_not_refinable),
     "refined_ensemble": System(
         "refined {}", "refine", _HAVASI,
@@ -189,6 +190,13 @@ SYSTEMS = {
         "prior_scale refine_* variance_ratios",
         _ENSEMBLES, variational.refine_ensemble, variational.why_no_members),
     # Methods that start from a network of point estimates.
+    "converted": System(
+        "{}, converted", "models.to_bayesian", _KRISHNAN,
+        "conv_estimator dense_estimator initial_scale kl_scale prior_scale",
+        ("map",), variational.convert),
+    "continued": System(
+        "{}, as long as converted", "models.to_bayesian", _KRISHNAN,
+        "prior_scale", ("map",), variational.train_on),
     "temperature": System(
         "{}, temperature", "ensembles.TemperatureScaling", "Guo et al., 2017",
         "",

@@ -82,7 +82,9 @@ class Repetition:
         reason = networks.why_not(fit.network, fit.config)
         if reason is not None:
             return reason
-        networks.build(fit.network, fit.config, self.data, 0)
+        # Built without the options of what starts from it.
+        start = Fit(self, next(filter(registry.is_network, expression.chain)))
+        networks.build(start.network, start.config, self.data, 0)
         for each in expression.chain:
             why_not = registry.SYSTEMS[each.name].why_not
             reason = why_not and why_not(Fit(self, each))
@@ -171,7 +173,10 @@ class Fit:
     @property
     def num_draws(self) -> int:
         """Number of draws of a prediction."""
-        return self.config.num_samples if self.network.is_random else 1
+        is_random = (
+            self.network.is_random or self.expression.name == "converted"
+        )
+        return self.config.num_samples if is_random else 1
 
     def predictive(
         self, model: keras.Model

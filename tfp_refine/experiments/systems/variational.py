@@ -16,16 +16,13 @@ from tfp_refine.experiments.systems import laplace
 from tfp_refine.experiments.systems import networks
 
 
-def train(fit, start=None):
-    """Trains a network, or one on for as long as its refinement, resumably."""
-    config, data, network = fit.config, fit.data, fit.network
+def train(fit):
+    """Trains a network, resumably."""
     begin = time.monotonic()
-    model = networks.build(network, config, data, fit.seed("weights"))
-    steps = refinement_steps(config) if start else config.train_steps
-    networks.compile_network(
-        model, config, data, steps, network, fit.seed("training")
-    )
+    config, data = fit.config, fit.data
+    model = networks.build(fit.network, config, data, fit.seed("weights"))
     if networks.is_file(config):
+        networks.compile_network(model, config, data, config.train_steps)
         return fitted.Fitted(
             fit.predictive(model),
             0,
@@ -33,16 +30,65 @@ def train(fit, start=None):
             model=model,
             seconds=0.0,
         )
-    if start is None:
-        networks.initialize(network, config, model, data, fit.seed("weights"))
-    else:
-        model.set_weights(start.model.get_weights())
-        if network.family == "ivon":
-            model.optimizer.build(model.trainable_variables)
-            for slot, trained in zip(
-                _precisions(model), _precisions(start.model), strict=True
-            ):
-                slot.assign(trained)
+    _compile(fit, model, config.train_steps)
+    networks.initialize(fit.network, config, model, data, fit.seed("weights"))
+    return _trained(fit, model, config.train_steps, begin)
+
+
+def train_longer(fit, start):
+    """Trains a network on for as long as its refinement, resumably."""
+    return _train_on(fit, start, refinement_steps(fit.config))
+
+
+def train_on(fit, start):
+    """Trains a network for as many steps again, resumably."""
+    return _train_on(fit, start, fit.config.train_steps)
+
+
+def _train_on(fit, start, steps):
+    begin = time.monotonic()
+    model = networks.build(
+        fit.network, fit.config, fit.data, fit.seed("weights")
+    )
+    _compile(fit, model, steps)
+    model.set_weights(start.model.get_weights())
+    if fit.network.family == "ivon":
+        model.optimizer.build(model.trainable_variables)
+        for slot, trained in zip(
+            _precisions(model), _precisions(start.model), strict=True
+        ):
+            slot.assign(trained)
+    return _trained(fit, model, steps, begin, start)
+
+
+def convert(fit, start):
+    """Gives a network posteriors around its weights, and trains these."""
+    begin = time.monotonic()
+    config = fit.config
+    model = models.to_bayesian(
+        start.model,
+        num_train_examples=len(fit.data.train[0]),
+        estimator=_estimator(config),
+        regularizer=_gaussian_prior(config),
+        posterior=layers.MeanFieldPosterior(config.initial_scale),
+        initializer=None,
+        seed=fit.seed("weights"),
+    )
+    layers.set_kl_scale(model, config.kl_scale)
+    _compile(fit, model, config.train_steps)
+    return _trained(fit, model, config.train_steps, begin, start)
+
+
+def _compile(fit, model, steps):
+    seed = fit.seed("training")
+    networks.compile_network(
+        model, fit.config, fit.data, steps, fit.network, seed
+    )
+
+
+def _trained(fit, model, steps, begin, start=None):
+    """Trains a compiled model that was begun to be made at a time."""
+    config, data, network = fit.config, fit.data, fit.network
     built = time.monotonic() - begin  # initialized, too
     trained = training.train(
         model,
@@ -100,17 +146,24 @@ def refine_ensemble(fit, start):
     bayesian = models.to_bayesian(
         start.posterior,
         num_train_examples=len(fit.data.train[0]),
-        estimator=config.dense_estimator
-        if config.model == "mlp"
-        else config.conv_estimator,
-        regularizer=regularizers.GaussianKL(
-            networks.prior_scale(config.prior_scale)
-        ),
+        estimator=_estimator(config),
+        regularizer=_gaussian_prior(config),
         posterior=layers.MeanFieldPosterior(config.member_scale),
         initializer=None,
         seed=fit.seed("weights"),
     )
     return _refined(fit, start, bayesian, bayesian.params.size)
+
+
+def _estimator(config):
+    """Returns the estimator of a network's layers."""
+    if config.model == "mlp":
+        return config.dense_estimator
+    return config.conv_estimator
+
+
+def _gaussian_prior(config):
+    return regularizers.GaussianKL(networks.prior_scale(config.prior_scale))
 
 
 def _refined(fit, start, posterior, num_numbers):
@@ -152,7 +205,7 @@ connect = functools.cache(distribute.connect)
 def why_not_refinable(fit):
     """Returns why a network's posterior cannot be refined, or `None`."""
     reason = why_no_members(fit)
-    if reason is not None:
+    if reason is not None or fit.expression.argument.name == "converted":
         return reason
     if fit.expression.argument.name in laplace.NAMES:
         return None
