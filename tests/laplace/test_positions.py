@@ -64,6 +64,17 @@ def flattened():
     return scrambled(model), images()
 
 
+def einsum(equation="...a,ab->...b", bias_axes="b", shape=3):
+    """Returns a model of a class for each row, by an einsum, and inputs."""
+    model = keras.Sequential(
+        [
+            keras.Input((3, 4)),
+            L.EinsumDense(equation, shape, bias_axes=bias_axes, name="head"),
+        ]
+    )
+    return scrambled(model), images().reshape(8, 3, 4)
+
+
 def nested():
     """Returns a model with its head inside a model inside, and inputs."""
     inner = keras.Sequential(
@@ -137,6 +148,7 @@ _MODELS = {
     "pixels": segmenter,
     "averaged": averaged,
     "flattened": flattened,
+    "einsum": einsum,
     "nested": nested,
 }
 
@@ -284,6 +296,14 @@ def test_it_says_which_layer_it_found():
         (lambda: segmenter(strides=2), r"'head'.*strides=\(2, 2\)"),
         (lambda: segmenter(4, groups=2), "'head'.*groups=2"),
         (lambda: tagger(activation="relu"), "Received: relu"),
+        (
+            lambda: einsum("abc,bcd->abd", "d", (3, 3)),
+            "'head'.*equation='abc,bcd->abd'",
+        ),
+        (
+            lambda: einsum("abc,cd->abd", "bd", (3, 3)),
+            "'head'.*bias_axes='bd'",
+        ),
     ],
 )
 def test_other_heads_are_refused(make, message):

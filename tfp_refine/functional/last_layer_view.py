@@ -30,7 +30,7 @@ class LastLayerView(output_layer.OutputLayerView):
     @property
     def num_features(self):
         """`F`, the inputs of the layer, and 1 for its bias."""
-        return self.layer.kernel.shape[-2] + int(self.layer.use_bias)
+        return self.layer.kernel.shape[-2] + int(self.has_bias)
 
     @property
     def size(self):
@@ -49,7 +49,7 @@ class LastLayerView(output_layer.OutputLayerView):
             layer = LastLayerView(model, self.layer.name).layer
         kernel = keras.ops.convert_to_numpy(layer.kernel)
         theta = kernel.reshape(kernel.shape[-2:]).T
-        if layer.use_bias:
+        if layer.bias is not None:
             bias = keras.ops.convert_to_numpy(layer.bias)
             theta = np.concatenate([theta, bias[:, np.newaxis]], axis=1)
         return theta.astype(np.float64).reshape(-1)
@@ -57,7 +57,7 @@ class LastLayerView(output_layer.OutputLayerView):
     def split(self, params):
         """Cuts a vector into kernel and bias, a list of tensors."""
         theta = tf.reshape(params, [self.num_outputs, self.num_features])
-        if not self.layer.use_bias:
+        if not self.has_bias:
             return [tf.transpose(theta)]
         return [tf.transpose(theta[:, :-1]), theta[:, -1]]
 
@@ -65,7 +65,7 @@ class LastLayerView(output_layer.OutputLayerView):
         """Sets the weights of the model, as `WeightView`."""
         self._trained.assign([], fixed)
         variables = [self.layer.kernel]
-        if self.layer.use_bias:
+        if self.has_bias:
             variables.append(self.layer.bias)
         for variable, value in zip(variables, self.split(params), strict=True):
             value = tf.reshape(value, variable.shape)
@@ -74,7 +74,7 @@ class LastLayerView(output_layer.OutputLayerView):
     def shared(self, x, fixed):
         """Computes features in a trace, `[B, F + 1]`, as `WeightView`."""
         features = self.observe(x, fixed).features
-        if self.layer.use_bias:
+        if self.has_bias:
             before = [[0, 0]] * (len(features.shape) - 1)
             features = tf.pad(features, [*before, [0, 1]], constant_values=1.0)
         return features

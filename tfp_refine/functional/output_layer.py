@@ -1,5 +1,6 @@
 """The last linear layer of a trained, deterministic network."""
 
+import re
 from typing import NamedTuple
 
 import keras
@@ -49,8 +50,9 @@ class Seen(NamedTuple):
 class OutputLayerView(weight_view.WeightView):
     """View of a trained network whose last weighted layer is linear.
 
-    It is a dense layer, or a convolution by kernels of one position, perhaps
-    inside another layer or model. Its values before its activation are called
+    It is a dense layer, an einsum layer that computes the same, or a
+    convolution by kernels of one position, perhaps inside another layer or
+    model. Its values before its activation are called
     outputs here: the logits of a classifier, or of each position, such
     as tokens or pixels. The model is not changed.
 
@@ -90,6 +92,11 @@ class OutputLayerView(weight_view.WeightView):
     def num_outputs(self):
         """`C`, the units of the last layer."""
         return self.layer.kernel.shape[-1]
+
+    @property
+    def has_bias(self):
+        """True if the last layer has a bias."""
+        return self.layer.bias is not None
 
     @property
     def compute_dtype(self):
@@ -191,7 +198,7 @@ class OutputLayerView(weight_view.WeightView):
             # In the scope of the call, these are the given weights.
             kernel = _value(layer.kernel, dtype)
             outputs = tf.tensordot(features, _matrix(kernel), 1)
-            if layer.use_bias:
+            if layer.bias is not None:
                 outputs += _value(layer.bias, dtype)
             seen.append(
                 (features, outputs, getattr(inputs, "_keras_mask", None))
@@ -233,12 +240,18 @@ class OutputLayerView(weight_view.WeightView):
             self.positions = ()
 
     def _use(self, layer):
-        if not (isinstance(layer, keras.layers.Dense) or _is_pointwise(layer)):
+        if not (
+            isinstance(layer, keras.layers.Dense)
+            or _is_pointwise(layer)
+            or _is_dense_einsum(layer)
+        ):
             raise ValueError(
                 f"The last layer with weights of the model '{self.model.name}' "
-                "must be a keras.layers.Dense, or a convolution of channels "
-                "that come last, with kernels of 1, strides of 1 and one "
-                f"group. Received: '{layer.name}', a {type(layer).__name__}"
+                "must be a keras.layers.Dense, an EinsumDense that computes "
+                "the same, such as '...a,ab->...b' with a bias of 'b' or none, "
+                "or a convolution of channels that come last, with kernels of "
+                "1, strides of 1 and one group. "
+                f"Received: '{layer.name}', a {type(layer).__name__}"
                 f"{_sizes(layer)}"
             )
         activation = getattr(layer.activation, "__name__", None)
@@ -276,11 +289,28 @@ def _is_pointwise(layer):
     )
 
 
+def _is_dense_einsum(layer):
+    """Checks whether an einsum maps the last axis of inputs to units."""
+    if not isinstance(layer, keras.layers.EinsumDense):
+        return False
+    inputs, kernel, outputs = re.split(",|->", layer.equation)
+    if len(kernel) != 2:
+        return False
+    feature, unit = kernel
+    others = inputs[:-1]
+    return (
+        inputs == others + feature
+        and outputs == others + unit
+        and not {feature, unit} & {*others}
+        and layer.bias_axes in (None, unit)
+    )
+
+
 def _sizes(layer):
     names = ("kernel_size", "strides", "groups", "data_format")
-    found = [
-        f"{name}={getattr(layer, name)!r}"
-        for name in names
-        if isinstance(layer, _CONVOLUTIONS)
-    ]
+    if isinstance(layer, keras.layers.EinsumDense):
+        names = ("equation", "bias_axes")
+    elif not isinstance(layer, _CONVOLUTIONS):
+        names = ()
+    found = [f"{name}={getattr(layer, name)!r}" for name in names]
     return f" of {', '.join(found)}" if found else ""

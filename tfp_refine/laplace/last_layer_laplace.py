@@ -32,8 +32,9 @@ class LastLayerLaplace(laplace.Laplace):
 
     Args:
         model: Built `keras.Model`, functional, Sequential or subclassed, whose
-            last layer with weights is a `keras.layers.Dense`, or a convolution
-            with kernels and strides of 1, also inside another layer or model.
+            last layer with weights is a `keras.layers.Dense`, an `EinsumDense`
+            that computes the same, or a convolution with kernels and strides of
+            1, also inside another layer or model.
             It may return logits or, after a softmax (or a sigmoid, for one
             output or several labels), probabilities: `[N, C]`, also of outputs
             that were averaged over positions, such as pixels; or of each
