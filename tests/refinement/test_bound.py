@@ -93,7 +93,7 @@ def test_bound_in_blocks_is_the_exact_one(monkeypatch, size):
 
 
 def test_blocks_draw_independently(monkeypatch):
-    # One draw of the weights for each block, and outputs that are it.
+    # A draw of the weights for each block, twice, and outputs that are it.
     linear = linear_gaussian.LinearGaussian()
     work = linear_gaussian.Work(
         linear.model(layers.DenseReparameterization),
@@ -107,7 +107,7 @@ def test_blocks_draw_independently(monkeypatch):
         with monkeypatch.context() as patch:
             _blocks_of(patch, size)
             evaluator = bound.evaluator(work.objective)
-            log_likelihood, _ = _evaluate(evaluator, work, 20, 1)
+            log_likelihood, _ = _evaluate(evaluator, work, 20, 2)
             variances.append(np.var(log_likelihood))
     np.testing.assert_allclose(
         variances, variances[-1] / np.array([20, 4, 1]), rtol=0.4
