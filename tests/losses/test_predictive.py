@@ -410,12 +410,13 @@ def test_one_logit_is_no_choice_of_classes():
 
 @ALL
 def test_config_survives_a_round_trip(rng, name):
-    loss = make(name, rng, dtype=None, reduction="sum")[0]
+    loss, y, outputs, _ = make(name, rng, dtype=None, reduction="sum")
     config = keras.saving.serialize_keras_object(loss)
     assert config["registered_name"] == f"tfp_refine>{type(loss).__name__}"
     restored = keras.saving.deserialize_keras_object(config)
     assert type(restored) is type(loss)
     assert restored.get_config() == loss.get_config()
+    assert float(restored(y, outputs)) == float(loss(y, outputs))
 
 
 @pytest.mark.slow
