@@ -45,7 +45,10 @@ def test_draws_are_of_the_members_in_turn(problem, ensemble):
         np.testing.assert_allclose(by_member[index], expected, atol=0.02)
 
 
-def test_draws_of_the_weights_have_the_members_moments(ensemble):
+def test_draws_of_the_weights_have_the_members_moments(ensemble, monkeypatch):
+    params = ensemble.params.copy()
+    params[:, 1] += [[-1.0], [0.0], [1.0]]  # members of other scales
+    monkeypatch.setattr(ensemble, "params", params)
     drawn = ensemble.sample(3 * 4000, seed=1).reshape(4000, 3, -1)
     assert drawn.shape == (4000, *ensemble.loc.shape)
     # Six standard errors.
