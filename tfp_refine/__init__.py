@@ -23,7 +23,10 @@ def _minor(version: str) -> tuple[int, ...]:
     return tuple(map(int, _re.findall(r"\d+", version)[:2]))
 
 
-_tested = ", ".join(f"{name} {a} to {b}" for name, (a, b) in _TESTED.items())
+_tested = ", ".join(
+    f"{name} {' to '.join(sorted({*ends}, key=_minor))}"
+    for name, ends in _TESTED.items()
+)
 for _name, (_oldest, _) in _TESTED.items():
     try:
         _installed = _metadata.version(_name)

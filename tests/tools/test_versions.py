@@ -59,7 +59,8 @@ def test_a_version_that_is_too_old_is_named_with_those_tested(name):
     written = import_package(installed=(name, "0.2.1"))
     (line,) = re.findall("ImportError: .+", written)
     for tested, (oldest, newest) in version.TESTED.items():
-        assert f"{tested} {oldest} to {newest}" in line
+        assert f"{tested} {oldest}" in line
+        assert newest in line
     assert line.endswith(f"Received: {name} 0.2.1")
 
 
@@ -67,5 +68,5 @@ def test_a_version_that_is_too_old_is_named_with_those_tested(name):
 def test_another_backend_is_named_with_the_tested_versions():
     written = import_package(KERAS_BACKEND="numpy")
     assert "KERAS_BACKEND=tensorflow" in written
-    assert f"keras {' to '.join(version.TESTED['keras'])}" in written
+    assert f"keras {version.TESTED['keras'][0]}" in written
     assert "Received: backend 'numpy'" in written
