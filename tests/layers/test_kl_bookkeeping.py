@@ -35,6 +35,19 @@ def test_all_layers_are_told_however_deep_they_are(model):
     assert layer_case.total(model.losses) == 0.0
 
 
+def test_divergences_are_what_each_keras_3_takes_as_a_regularizer():
+    layer = layers.DenseFlipout(4, num_train_examples=10)
+    dropout = layers.ConcreteDropout(
+        keras.layers.Dense(2), num_train_examples=10
+    )
+    model = keras.Sequential([keras.Input((3,)), layer, dropout])
+    attached = [v.regularizer for v in model.trainable_variables]
+    attached = [one for one in attached if one is not None]
+    assert len(attached) == 3
+    for one in attached:
+        assert isinstance(one, keras.regularizers.Regularizer)
+
+
 def test_a_compiled_training_step_follows_the_scale(rng):
     layer = layers.DenseReparameterization(
         1, kernel_initializer="ones", num_train_examples=1

@@ -112,7 +112,9 @@ class ConcreteDropout(
         self._num_inputs = input_shape[-1]
         self._kl_weight.build(self.variable_dtype)
         # Keras evaluates it once per step, however often the layer is called.
-        self._logit.regularizer = lambda _: self._divergence()
+        self._logit.regularizer = kl_weight.Attached(
+            lambda _: self._divergence()
+        )
         self.built = True
 
     def compute_output_shape(

@@ -1,5 +1,6 @@
 """The factor with which the KL divergence of layers enters the loss."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -79,6 +80,19 @@ class WeighsKL:
     def kl_scale(self) -> keras.Variable | None:
         """Scalar variable, a factor on the KL; `None` before `build`."""
         return self._kl_weight.kl_scale
+
+
+class Attached(keras.regularizers.Regularizer):
+    """A function of a variable as its regularizer: Keras 3.12 takes no other.
+
+    It belongs to the variable of one layer, and is never saved.
+    """
+
+    def __init__(self, function: Callable[[tf.Tensor], tf.Tensor]) -> None:
+        self._function = function
+
+    def __call__(self, x: tf.Tensor) -> tf.Tensor:
+        return self._function(x)
 
 
 def _checked_scale(kl_scale: float) -> float:

@@ -135,11 +135,15 @@ class PosteriorLayer(
         for variable in variables:
             variable.regularizer = None
         if weight.loc.trainable:
-            weight.loc.regularizer = lambda loc: self._scaled_kl(weight, loc)
+            weight.loc.regularizer = kl_weight.Attached(
+                lambda loc: self._scaled_kl(weight, loc)
+            )
             return
         for variable in variables:
             if variable.trainable:
-                variable.regularizer = lambda _: self._scaled_kl(weight, None)
+                variable.regularizer = kl_weight.Attached(
+                    lambda _: self._scaled_kl(weight, None)
+                )
                 return
 
     def _scaled_kl(
