@@ -1,4 +1,4 @@
-"""What `tools/release.py` refuses, and that this repository passes."""
+"""Tests of the checks of `tools/release.py`, and of this repository by them."""
 
 import pytest
 
