@@ -147,9 +147,7 @@ def cases(name, entry):
     parameters = inspect.signature(entry).parameters
     found = []
     for argument in dict.fromkeys([*parameters, *good]):
-        if base_calls.LEFT_OUT.fullmatch(argument) and not (
-            argument in ("name", "output_shape") and argument in good
-        ):
+        if base_calls.LEFT_OUT.fullmatch(argument):
             continue
         default = getattr(parameters.get(argument), "default", None)
         if name.startswith("plotting.") and not base_calls.is_checked(argument):

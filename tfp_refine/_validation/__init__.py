@@ -3,6 +3,9 @@
 from tfp_refine._validation.image_shape import image_shape
 from tfp_refine._validation.kind import instance
 from tfp_refine._validation.kind import path
+from tfp_refine._validation.of_keras import check_dtype
+from tfp_refine._validation.of_keras import check_name
+from tfp_refine._validation.of_keras import check_reduction
 from tfp_refine._validation.one_of import one_of
 from tfp_refine._validation.positive import all_positive_integers
 from tfp_refine._validation.positive import finite
@@ -21,6 +24,9 @@ from tfp_refine._validation.warn import warn
 __all__ = [
     "Shown",
     "all_positive_integers",
+    "check_dtype",
+    "check_name",
+    "check_reduction",
     "finite",
     "image_shape",
     "instance",

@@ -129,10 +129,14 @@ def standardize_pixels(images: np.ndarray, scaler: Standardizer) -> np.ndarray:
     """
     _validation.instance("scaler", scaler, Standardizer, "a Standardizer")
     images = pixels.numbers(images)
-    if images.ndim != 4 or images.shape[-1:] != scaler.loc.shape:
+    if (
+        images.ndim != 4
+        or 0 in images.shape[1:]
+        or images.shape[-1:] != scaler.loc.shape
+    ):
         raise ValueError(
-            f"`images` must be [N, H, W, {scaler.loc.shape[0]}], with the "
-            f"channels of the scaler. Received: shape {images.shape}"
+            f"`images` must be [N, H, W, {scaler.loc.shape[0]}], with pixels "
+            f"and the channels of the scaler. Received: shape {images.shape}"
         )
     if images.dtype.kind not in "biuf" or not np.all(np.isfinite(images)):
         raise ValueError(

@@ -33,8 +33,8 @@ class MOPED(_validation.Shown):
     """
 
     def __init__(self, delta: float = 0.1, min_scale: float = 1e-4) -> None:
-        self.delta = _validation.positive("delta", delta)
-        self.min_scale = _validation.positive("min_scale", min_scale)
+        self.delta = _validation.scale("delta", delta)
+        self.min_scale = _validation.scale("min_scale", min_scale)
 
     def __call__(
         self, model, x=None, y=None, sample_weight=None, class_weight=None

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import keras
 import tensorflow as tf
 
+from tfp_refine.layers import argument_checks
 from tfp_refine.layers import posterior_family
 
 # A Keras object can be given as itself, by name or as its configuration.
@@ -32,7 +33,8 @@ Shape: TypeAlias = tuple[int | None, ...]
 
 
 def passed(scope: Mapping[str, Any], *without: str) -> dict[str, Any]:
-    """Returns the arguments of a constructor, given its `locals()`."""
+    """Returns the arguments of a constructor, given its `locals()`, checked."""
+    argument_checks.check(scope)
     hidden = {"self", "__class__", *without}
     return {name: scope[name] for name in scope if name not in hidden}
 

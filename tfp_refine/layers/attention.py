@@ -1,11 +1,13 @@
 """Attention whose projections have posteriors."""
 
+import numbers
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from tfp_refine import _validation
+from tfp_refine.layers import argument_checks
 from tfp_refine.layers import argument_types
 from tfp_refine.layers import docstrings
 from tfp_refine.layers import einsum_dense
@@ -40,8 +42,11 @@ class VariationalAttention(posterior_arguments.PosteriorArguments):
         sample: bool,
         **of_keras: Any,
     ) -> None:
-        if of_keras["dropout"] != 0:
-            _validation.proportion("dropout", of_keras["dropout"], one=False)
+        # Keras gives copies of them to the projections.
+        argument_checks.check_initializers_with_configs(
+            kernel_initializer=of_keras["kernel_initializer"],
+            bias_initializer=of_keras["bias_initializer"],
+        )
         super().__init__(**of_keras)
         self.sample = bool(sample)
         # One for all projections: a change applies to all of them.
@@ -178,6 +183,12 @@ class VariationalMultiHeadAttention(
         key_dim = _validation.positive_integer("key_dim", key_dim)
         if value_dim is not None:
             value_dim = _validation.positive_integer("value_dim", value_dim)
+        if output_shape is not None and not isinstance(
+            output_shape, numbers.Integral
+        ):
+            output_shape = _validation.positive_integers(
+                "output_shape", output_shape
+            )
         super().__init__(**argument_types.passed(locals()))
 
     def _shown_arguments(self) -> dict[str, Any]:

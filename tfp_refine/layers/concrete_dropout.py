@@ -8,6 +8,7 @@ import tensorflow as tf
 from keras import ops
 
 from tfp_refine import _validation
+from tfp_refine.layers import argument_checks
 from tfp_refine.layers import argument_types
 from tfp_refine.layers import docstrings
 from tfp_refine.layers import kl_weight
@@ -74,6 +75,7 @@ class ConcreteDropout(
         dtype: argument_types.DType = None,
         trainable: bool = True,
     ) -> None:
+        argument_checks.check(locals())
         super().__init__(
             layer,
             activity_regularizer=activity_regularizer,

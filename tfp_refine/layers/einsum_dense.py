@@ -45,10 +45,11 @@ class VariationalEinsumDense(variational_layer.VariationalLayer):
         dtype: argument_types.DType = None,
         trainable: bool = True,
     ) -> None:
+        arguments = argument_types.passed(locals())
         super().__init__(
             use_bias=bias_axes is not None,
             **argument_types.passed_to(
-                variational_layer.VariationalLayer, locals()
+                variational_layer.VariationalLayer, arguments
             ),
         )
         self.equation, self.bias_axes = equation, bias_axes

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from tfp_refine import _validation
+from tfp_refine.layers import argument_checks
 from tfp_refine.layers import argument_types
 from tfp_refine.layers import docstrings
 from tfp_refine.layers import shown_layer
@@ -51,6 +52,7 @@ class HomoscedasticNoise(shown_layer.ShownLayer):
         dtype: argument_types.DType = None,
         trainable: bool = True,
     ) -> None:
+        argument_checks.check(locals())
         super().__init__(name=name, dtype=dtype, trainable=trainable)
         self.initial_scale = _validation.positive(
             "initial_scale", initial_scale

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from tfp_refine import _validation
+from tfp_refine.layers import argument_checks
 from tfp_refine.layers import argument_types
 from tfp_refine.layers import docstrings
 from tfp_refine.layers import noise as random_draws
@@ -57,6 +58,7 @@ class MCDropout(random_layer.RandomLayer, keras.layers.Dropout):
         dtype: argument_types.DType = None,
         trainable: bool = True,
     ) -> None:
+        argument_checks.check(locals())
         # Before Keras, which makes a generator of its own unless the rate is 0,
         # and locks the layer.
         self.seed_generator = random_layer.SeedGenerator(seed)
@@ -77,6 +79,20 @@ class MCDropout(random_layer.RandomLayer, keras.layers.Dropout):
     ) -> tf.Tensor:
         if scopes.uses_means() or self.rate == 0:
             return inputs
+        if self.noise_shape and not (
+            len(self.noise_shape) == len(inputs.shape)
+            and all(
+                wanted in (None, 1, size) or size is None
+                for wanted, size in zip(
+                    self.noise_shape, inputs.shape, strict=True
+                )
+            )
+        ):
+            raise ValueError(
+                "`noise_shape` must hold, for each axis of the inputs, its "
+                "size, 1 or None. Received: noise_shape="
+                f"{self.noise_shape} for inputs of shape {tuple(inputs.shape)}"
+            )
         noise_shape = self.noise_shape and [
             keras.ops.shape(inputs)[axis] if size is None else size
             for axis, size in enumerate(self.noise_shape)

@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from tfp_refine import _validation
+from tfp_refine.layers import argument_checks
 from tfp_refine.layers import argument_types
 from tfp_refine.layers import docstrings
 from tfp_refine.layers import sampled_layer
@@ -84,6 +85,10 @@ class RecurrentLayer(sampled_layer.SampledLayer):
             raise ValueError(
                 "A step must have at least one feature. Received: shape="
                 f"{tuple(inputs_shape)}"
+            )
+        for name in ("activation", "recurrent_activation"):
+            argument_checks.check_activation(
+                name, getattr(self.layer, name), self.layer.units
             )
         super().build(inputs_shape)
         self.input_spec = keras.layers.InputSpec(

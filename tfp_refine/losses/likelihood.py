@@ -35,6 +35,19 @@ class LikelihoodLoss(_validation.Shown, keras.losses.Loss):
     # Whether the outputs must not be probabilities.
     from_logits: ClassVar[bool] = False
 
+    def __init__(
+        self,
+        *,
+        name: str | None = None,
+        reduction: str | None = "sum_over_batch_size",
+        dtype: str | keras.DTypePolicy | None = None,
+    ) -> None:
+        super().__init__(
+            name=_validation.check_name(name),
+            reduction=_validation.check_reduction(reduction),
+            dtype=_validation.check_dtype(dtype),
+        )
+
     def predictive(self, outputs: tf.Tensor) -> tfd.Distribution:
         """Returns the distributions of targets that outputs stand for.
 

@@ -29,7 +29,10 @@ class _OfClasses(_validation.Shown, keras.metrics.Metric):
         name: str | None = None,
         dtype: str | None = None,
     ) -> None:
-        super().__init__(name=name, dtype=dtype)
+        super().__init__(
+            name=_validation.check_name(name),
+            dtype=_validation.check_dtype(dtype),
+        )
         self.from_logits = bool(from_logits)
 
     def update_state(
@@ -236,7 +239,10 @@ class MeanLoss(_validation.Shown, keras.metrics.MeanMetricWrapper):
     def __init__(
         self, loss: Any, name: str = "nll", dtype: str | None = None
     ) -> None:
-        self.loss = keras.losses.get(loss)
+        try:
+            self.loss = keras.losses.get(loss)
+        except (TypeError, ValueError):  # unknown
+            self.loss = None
         if not callable(self.loss):
             raise ValueError(
                 "`loss` must be a Keras loss, its name, or a function. "
@@ -244,7 +250,9 @@ class MeanLoss(_validation.Shown, keras.metrics.MeanMetricWrapper):
             )
         is_loss = isinstance(self.loss, keras.losses.Loss)
         super().__init__(
-            self.loss.call if is_loss else self.loss, name=name, dtype=dtype
+            self.loss.call if is_loss else self.loss,
+            name=_validation.check_name(name),
+            dtype=_validation.check_dtype(dtype),
         )
 
     def update_state(

@@ -8,6 +8,7 @@ import keras
 
 from tfp_refine import functional
 from tfp_refine import layers
+from tfp_refine.layers import argument_checks
 
 # A class of layers, or one with some of its arguments.
 Kind: TypeAlias = type[keras.layers.Layer] | functools.partial
@@ -83,6 +84,7 @@ class LayerMaker:
             arguments.setdefault("kernel_initializer", "glorot_uniform")
         for name in arguments:
             if name.endswith("initializer"):
+                argument_checks.check({name: arguments[name]})
                 key = bias if name == "bias_initializer" else kernel
                 arguments[name] = _reseeded(arguments[name], key)
         return layer(*args, **arguments)

@@ -128,7 +128,7 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
         self.hessian_init = _validation.positive("hessian_init", hessian_init)
         self.beta_1, self.beta_2 = beta_1, beta_2
         for key in ("beta_1", "beta_2"):
-            if getattr(self, key) != 0:
+            if _validation.not_negative(key, getattr(self, key)):
                 _validation.proportion(key, getattr(self, key), one=False)
         self.num_samples = _validation.positive_integer(
             "num_samples", num_samples
