@@ -175,6 +175,26 @@ def test_saving_writes_a_file_of_axes_or_a_figure(tmp_path):
         (tmp_path / "figure.pdf").unlink()
 
 
+def test_a_figure_that_cannot_be_drawn_leaves_the_old_file(tmp_path):
+    path = tmp_path / "figure"
+    axes = Figure().subplots()
+    plotting.save(axes, path)
+    (whole,) = tmp_path.iterdir()
+    assert whole.name == "figure.png"
+    contents = whole.read_bytes()
+    axes.set_title("$\\unknown$")
+    with pytest.raises(ValueError, match="unknown"):
+        plotting.save(axes, path)
+    assert list(tmp_path.iterdir()) == [whole]
+    assert whole.read_bytes() == contents
+
+
+def test_a_figure_in_no_folder_is_named(tmp_path):
+    path = tmp_path / "absent" / "figure.png"
+    with pytest.raises(OSError, match=f"Cannot write '{path}'"):
+        plotting.save(Figure().subplots(), path)
+
+
 def test_the_room_needs_only_numpy_and_matplotlib():
     package = pathlib.Path(plotting.__path__[0]).parent
     program = f"""

@@ -2,6 +2,7 @@
 
 import math
 import os
+import pathlib
 from collections.abc import Mapping
 from collections.abc import Sequence
 from collections.abc import Sized
@@ -14,6 +15,8 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
+
+from tfp_refine import _storage
 
 # CIE lightness 31, 71, 45, 0, 57, 78: distinct in grey, and with deuteranopia,
 # protanopia and tritanopia.
@@ -149,7 +152,9 @@ def check(name: str, value: Any, wanted: str, nested: bool = False) -> None:
             f"`{name}` must be a dict of {wanted}. Received: {name}={value!r}"
         )
     sizes = {
-        key: len(inner) if isinstance(inner, Sized) else None
+        key: None
+        if isinstance(inner, str) or not isinstance(inner, Sized)
+        else len(inner)
         for key, inner in value.items()
     }
     if (
@@ -187,10 +192,15 @@ def save(
     Args:
         axes: The figure, or its axes as the functions of this room return, an
             array of any shape.
-        path: File, whose ending is the format, or a binary stream for a PNG.
+        path: File, whose ending is the format (PNG without one), or a binary
+            stream for a PNG. An interruption leaves the old file or the new.
         dpi: Dots per inch. Defaults to `150`.
         close: Whether pyplot forgets the figure, so that programs can draw
             many of them. Defaults to `False`.
+
+    Raises:
+        ValueError: If `axes` are none, or Matplotlib has no such format.
+        OSError: If the file cannot be written.
 
     Example:
 
@@ -209,6 +219,12 @@ def save(
                 f"Received: {type(axes).__name__}"
             )
         axes = given.flat[0].get_figure(root=True)
-    axes.savefig(path, dpi=dpi)
+    if isinstance(path, str | os.PathLike):
+        path = pathlib.Path(path)
+        ending = path.suffix or ".png"
+        with _storage.replacing(path.with_suffix(ending)) as file:
+            axes.savefig(file, dpi=dpi, format=ending[1:])
+    else:
+        axes.savefig(path, dpi=dpi)
     if close:
         pyplot.close(axes)
