@@ -1,5 +1,6 @@
 """Servers that come and go, in place of workers."""
 
+import socket
 import time
 from concurrent import futures
 
@@ -39,6 +40,21 @@ def servers():
 def workers(servers):
     workers = watch.Watch([server.address for server in servers])
     yield workers
+    workers.close()
+
+
+def test_a_process_that_is_stopped_is_missed_beside_another(
+    servers, monkeypatch
+):
+    monkeypatch.setattr(watch, "_TO_ANSWER", 0.5)
+    monkeypatch.setattr(watch, "_BETWEEN", 0.0)
+    # The system takes its connections, and nobody reads them.
+    with socket.create_server(("127.0.0.1", 0)) as stopped:
+        silent = f"127.0.0.1:{stopped.getsockname()[1]}"
+        workers = watch.Watch([servers[0].address, silent])
+        answering(workers, 1)
+        assert workers.missing() == [silent]
+    assert workers.missing() == []  # it has ended
     workers.close()
 
 

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -162,3 +163,32 @@ def test_workers_that_are_gone_for_good_are_named(
     for index in (0, 1):
         cluster.start("worker", index)
     assert_same(Chief(tmp_path, cluster).result(), expected)
+
+
+def test_a_suspended_worker_beside_a_healthy_one_is_named(
+    cluster, expected, tmp_path
+):
+    chief = Chief(tmp_path, cluster, where="impatient")
+    chief.wait_for_a_save()
+    suspended = cluster._processes["worker", 1]
+    suspended.send_signal(signal.SIGSTOP)
+    try:
+        _, messages = chief.process.communicate(timeout=PATIENCE)
+    finally:
+        suspended.send_signal(signal.SIGCONT)
+    assert chief.process.returncode == 1
+    assert f"no answer from {cluster.cluster['worker'][1]}. With" in messages
+    assert_same(Chief(tmp_path, cluster).result(), expected)
+
+
+def test_a_worker_that_is_suspended_for_a_while_is_waited_for(
+    cluster, expected, tmp_path
+):
+    chief = Chief(tmp_path, cluster)
+    chief.wait_for_a_save()
+    for _ in range(3):
+        cluster._processes["worker", 1].send_signal(signal.SIGSTOP)
+        time.sleep(2.0)
+        cluster._processes["worker", 1].send_signal(signal.SIGCONT)
+        time.sleep(0.5)
+    assert_same(chief.result(), expected)

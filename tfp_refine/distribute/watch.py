@@ -1,7 +1,11 @@
 """Workers that are gone, for which TensorFlow waits."""
 
 import functools
+import socket
+import time
 
+# Seconds that a process has to answer, and between two times that it must.
+_TO_ANSWER, _BETWEEN = 5.0, 15.0
 _CHANNEL = {
     "grpc.enable_http_proxy": 0,
     # A machine that is gone without a word is noticed; TensorFlow's servers
@@ -24,7 +28,9 @@ class Watch:
     """Notes which workers answer.
 
     As long as one has answered all the time, TensorFlow works without those
-    that do not. Without one it waits until all of them are back.
+    that have ended. Without one it waits until all of them are back. For a
+    worker that is stopped, or whose machine is gone without a word, it waits
+    in any case.
 
     Args:
         addresses: Addresses `"host:port"` of the workers.
@@ -33,6 +39,7 @@ class Watch:
     def __init__(self, addresses):
         self._answering, self._survivors, self._seen = set(), set(), set()
         self._channels = {a: open_channel(a) for a in addresses}
+        self._silent, self._asked = [], time.monotonic()
         self._notes = [
             (channel, functools.partial(self._note, address))
             for address, channel in self._channels.items()
@@ -43,7 +50,10 @@ class Watch:
     def missing(self):
         """Returns addresses without which TensorFlow does not go on, a list."""
         if self._survivors:
-            return []
+            if time.monotonic() - self._asked > _BETWEEN:
+                self._silent = [a for a in self._channels if _is_silent(a)]
+                self._asked = time.monotonic()
+            return self._silent
         return [a for a in self._channels if a not in self._answering]
 
     def recovered(self):
@@ -70,6 +80,31 @@ class Watch:
         if state.name == "IDLE":  # where it would stay
             self._channels[address].unsubscribe(_ignore)
             self._channels[address].subscribe(_ignore, try_to_connect=True)
+
+
+def _is_silent(address):
+    """Says whether a process does not answer, and has not ended either."""
+    import grpc  # as TensorFlow does, which requires it
+
+    # A new connection: an old one is only asked every five minutes.
+    channel = open_channel(address)
+    try:
+        grpc.channel_ready_future(channel).result(timeout=_TO_ANSWER)
+        return False
+    except grpc.FutureTimeoutError:
+        pass
+    finally:
+        channel.close()
+    host, _, port = address.rpartition(":")
+    try:
+        # The system takes connections for a process that is stopped, and
+        # refuses them for one that has ended.
+        socket.create_connection((host, int(port)), _TO_ANSWER).close()
+    except ConnectionRefusedError:
+        return False
+    except OSError:  # no way to its machine
+        pass
+    return True
 
 
 def _ignore(state):

@@ -47,7 +47,8 @@ class ClusterExecutor:
     A worker gets the constants once, and then for each batch its members'
     state. The batch of a worker that dies is given to another: the same program
     with the same arguments, and so the same result. If all die, the work waits
-    until all are back, as TensorFlow does, but for `patience` seconds only.
+    until all are back, as TensorFlow does, but for `patience` seconds only; and
+    no longer for one that is suspended.
     """
 
     patience = 600.0
@@ -117,11 +118,11 @@ class ClusterExecutor:
             away_since = missing and (away_since or time.monotonic())
             if missing and time.monotonic() - away_since > self.patience:
                 raise ConnectionError(
-                    "All workers of the cluster were lost, and some are still "
-                    f"away after {self.patience:g} seconds: no answer from "
-                    f"{', '.join(missing)}. With `checkpoint_dir`, the same "
-                    "program continues from its last save, on another cluster "
-                    "too."
+                    "The cluster lost all of its workers, or waits for one "
+                    f"that is suspended or cut off. After {self.patience:g} "
+                    f"seconds there is no answer from {', '.join(missing)}. "
+                    "With `checkpoint_dir`, the same program continues from "
+                    "its last save, on another cluster too."
                 )
         self._watch.recovered()
         return done.result()
