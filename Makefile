@@ -48,11 +48,12 @@ test: lint ## Check style and types, run all but the slow tests
 test-slow: lint ## Check style and types, run every test
 	TFP_REFINE_CASES=many $(BIN)/python -m pytest $(PYTEST_FLAGS)
 
-torture: $(TEST_STAMP) ## Kill and damage all that can continue, KILLS times
+torture: $(TEST_STAMP) ## Attack all functions, KILLS times; print a table
 	TFP_REFINE_KILLS=$(KILLS) $(BIN)/python -m pytest $(PYTEST_FLAGS) \
 		--verbose tests/integration/test_killed.py \
 		tests/integration/test_damaged.py tests/experiments/test_killed.py \
-		tests/refinement/test_cluster.py tests/properties/test_bad_input.py
+		tests/distribute tests/refinement/test_cluster.py \
+		tests/integration/test_growth.py tests/properties/test_bad_input.py
 
 lint: $(TEST_STAMP) ## Check the style and the types
 	$(BIN)/ruff check .

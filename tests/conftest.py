@@ -76,6 +76,27 @@ def _fixed_seed():
 
 
 @pytest.fixture
+def attacks(record_property):
+    """Counts of attacks, for the table of `make torture`."""
+    from tests.support import attacks
+
+    return attacks.Attacks(record_property)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Prints the table of `make torture`."""
+    if "TFP_REFINE_KILLS" not in os.environ:
+        return
+    from tests.support import attacks
+
+    stats = terminalreporter.stats
+    reports = [*stats.get("passed", []), *stats.get("failed", [])]
+    terminalreporter.section("attacks")
+    for line in attacks.table(r for r in reports if r.when == "call"):
+        terminalreporter.write_line(line)
+
+
+@pytest.fixture
 def rng():
     """A NumPy generator that starts anew in each test."""
     return np.random.default_rng(0)

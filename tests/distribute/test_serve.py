@@ -1,6 +1,10 @@
 """Processes that serve, but for the serving."""
 
 import json
+import os
+import socket
+import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
@@ -62,3 +66,23 @@ def test_other_arguments_are_told(task):
     task("worker", 0)
     with pytest.raises(app.UsageError, match=r"Unexpected arguments: \['x'\]"):
         serve.main(["serve", "x"])
+
+
+@pytest.mark.slow
+def test_a_port_that_is_taken_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        own = f"127.0.0.1:{taken.getsockname()[1]}"
+        cluster = {"chief": ["127.0.0.1:1"], "ps": ["127.0.0.1:2"]}
+        config = {
+            "cluster": {**cluster, "worker": [own]},
+            "task": {"type": "worker", "index": 0},
+        }
+        found = subprocess.run(
+            [sys.executable, "-m", "tfp_refine.distribute.serve"],
+            env=os.environ | {"TF_CONFIG": json.dumps(config)},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+    assert found.returncode != 0
+    assert f"at {own}: is the address of this machine" in found.stderr

@@ -57,7 +57,8 @@ def _training(folder):
 
 @pytest.mark.parametrize("cut", [True, False], ids=["cut", "changed"])
 @pytest.mark.parametrize("make", [_posterior, _swag, _training])
-def test_a_damaged_file_is_named_or_the_same(make, cut, tmp_path):
+def test_a_damaged_file_is_named_or_the_same(make, cut, tmp_path, attacks):
+    kind = "cut" if cut else "flipped bit"
     whole = tmp_path / "whole"
     whole.mkdir()
     expected = make(whole)
@@ -75,10 +76,12 @@ def test_a_damaged_file_is_named_or_the_same(make, cut, tmp_path):
         else:
             contents[position] ^= 1 << rng.randrange(8)
         path.write_bytes(contents)
+        attacks.tried(kind, make.__name__)
         try:
             found = make(folder)
         except ValueError as error:
             assert re.search(f"'{path}'", str(error)), (place, position)  # noqa: PT017
         else:
             np.testing.assert_array_equal(found, expected)
+        attacks.survived(kind, make.__name__)
         shutil.rmtree(folder)

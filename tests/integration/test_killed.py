@@ -30,12 +30,12 @@ x = rng.normal(size=(64, 3)).astype("float32")
 y = (x[:, 0] + 0.3 * rng.normal(size=64) > 0.0).astype("int32")
 keras.utils.set_random_seed(1)
 dense = keras.layers.Dense
-if method == "refine":
+if method in ("refine", "callback"):
     dense = tfr.layers.DenseReparameterization
 model = keras.Sequential(
     [keras.Input((3,)), dense(8, activation="tanh"), dense(2)]
 )
-if method == "refine":
+if method in ("refine", "callback"):
     tfr.layers.set_num_train_examples(model, 64)
 loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 model.compile("adam", loss)
@@ -44,6 +44,23 @@ if method == "refine":
     made = tfr.refine(
         model, x, y, num_members=3, steps=3000, batch_size=16, **options
     )
+elif method == "callback":
+    callback = tfr.RefinementCallback(
+        x, y, num_members=3, steps=3000, batch_size=16, **options
+    )
+    model.fit(x, y, epochs=20, verbose=0, callbacks=[callback])
+    made = callback.ensemble
+elif method == "laplace_refine":
+    saved = pathlib.Path(folder or ".") / "laplace.posterior"
+    if folder and saved.exists():
+        laplace = tfr.load_posterior(saved)
+    else:
+        laplace = tfr.laplace.LastLayerLaplace(model, "classification")
+        laplace.fit(x, y, verbose=0)
+        if folder:
+            saved.parent.mkdir(exist_ok=True)
+            laplace.save(saved)
+    made = laplace.refine(x, y, epochs=300, seed=1, verbose=0)
 elif method == "deep_ensemble":
     made = tfr.ensembles.deep_ensemble(
         model, x, y, num_members=3, steps=20000, batch_size=16, **options
@@ -67,20 +84,29 @@ elif method == "nuts":
     )
 np.save(result, made.predict(x, 20, seed=1))
 """
-METHODS = ("refine", "deep_ensemble", "swag", "cyclical_sghmc", "nuts")
-
+METHODS = (
+    "refine",
+    "callback",
+    "deep_ensemble",
+    "swag",
+    "cyclical_sghmc",
+    "nuts",
+    "laplace_refine",
+)
+RESUMABLE = METHODS[:-1]
 
 _KILLS = int(os.environ.get("TFP_REFINE_KILLS", "1"))
 
 
-def start(method, folder, result, before=None):
+def start(method, folder, result, before=None, first=""):
+    """Starts the program, after `first` and, in its process, `before`."""
     return subprocess.Popen(
         [
             sys.executable,
             "-W",
             "ignore",
             "-c",
-            _PROGRAM,
+            first + _PROGRAM,
             method,
             folder,
             result,
@@ -119,29 +145,35 @@ def whole(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-def test_a_killed_method_continues_to_the_same_bits(method, whole, tmp_path):
+def test_a_killed_method_continues_to_the_same_bits(
+    method, whole, tmp_path, attacks
+):
     rng = random.Random(method)
     kills = attempt = 0
     # An attempt is one folder: stopped until it gets to its end.
     while kills < _KILLS:
         folder, attempt = tmp_path / f"folder_{attempt}", attempt + 1
-        result = folder.with_suffix(".npy")
+        result, sent = folder.with_suffix(".npy"), []
         while not result.exists():
             process = start(method, str(folder), str(result))
             stopped = kills < _KILLS
             if stopped:
-                wait_for(process, folder, "*.ckpt")
+                wait_for(process, folder, "[!.]*")
                 time.sleep(rng.expovariate(2.0) if kills else 0.0)
-                process.send_signal(
+                sent.append(
                     rng.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
                     if kills
                     else signal.SIGKILL
                 )
+                process.send_signal(sent[-1])
+                attacks.tried(sent[-1].name, method)
                 kills += 1
             _, errors = process.communicate(timeout=600)
             assert stopped or process.returncode == 0, errors
         np.testing.assert_array_equal(whole(method), np.load(result))
         assert not list(folder.glob(".*.tmp"))
+        for one in sent:
+            attacks.survived(one.name, method)
 
 
 @pytest.mark.slow
@@ -165,7 +197,7 @@ def _small_disk():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RESUMABLE)
 def test_a_full_disk_is_named_and_work_continues(method, whole, tmp_path):
     folder, result = tmp_path / "folder", tmp_path / "result.npy"
     process = start(method, str(folder), str(result), _small_disk)
@@ -174,3 +206,58 @@ def test_a_full_disk_is_named_and_work_continues(method, whole, tmp_path):
     assert f"Cannot write '{folder}" in errors
     assert [path.suffix for path in folder.iterdir()] == [".lock"]
     np.testing.assert_array_equal(whole(method), run(method, folder, result))
+
+
+_SLOW_DISK = """
+import os, time
+fsync = os.fsync
+os.fsync = lambda file: (time.sleep(0.5), fsync(file))
+"""
+_JUMPING_CLOCK = """
+import itertools, time
+hours = itertools.cycle([0, -1e6, 1e6, 3600, -3600])
+now = time.time
+time.time = lambda: now() + next(hours)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", RESUMABLE)
+@pytest.mark.parametrize(
+    "before", [_SLOW_DISK, _JUMPING_CLOCK], ids=["slow_disk", "jumping_clock"]
+)
+def test_slow_disks_and_clocks_that_jump_change_nothing(
+    before, method, whole, tmp_path
+):
+    result = tmp_path / "result.npy"
+    process = start(method, str(tmp_path / "folder"), str(result), first=before)
+    _, errors = process.communicate(timeout=600)
+    assert process.returncode == 0, errors
+    np.testing.assert_array_equal(whole(method), np.load(result))
+
+
+_READ_ONLY_DISK = """
+import errno, os, pathlib, tempfile
+
+def refuse(*arguments, **options):
+    raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+tempfile.TemporaryFile = refuse
+_open = pathlib.Path.open
+pathlib.Path.open = lambda path, mode="r", *arguments: (
+    refuse() if "x" in mode or "w" in mode else _open(path, mode, *arguments)
+)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", RESUMABLE)
+def test_a_read_only_disk_is_named(method, tmp_path):
+    folder = tmp_path / "folder"
+    result = str(tmp_path / "result.npy")
+    process = start(method, str(folder), result, first=_READ_ONLY_DISK)
+    _, errors = process.communicate(timeout=600)
+    assert process.returncode == 1
+    assert "ValueError: `checkpoint_dir` must be a folder" in errors
+    assert f"{folder}" in errors
+    assert "Read-only file system" in errors

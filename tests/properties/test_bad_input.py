@@ -3,12 +3,11 @@
 `TFP_REFINE_KILLS=20` tries 20 values of each argument; a few by default.
 """
 
-import collections
 import os
-import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.properties import bad_input
 from tests.properties import base_calls
@@ -31,30 +30,34 @@ def test_every_public_callable_has_a_good_call():
     assert not set(base_calls.BASES) & set(base_calls.WITHOUT)
 
 
-def _try(cases):
-    """Returns the failures among cases, and how many there are of each kind."""
-    found = {repr(case): bad_input.failure(case) for case in cases}
-    kinds = collections.Counter(
-        text.partition(" ")[0] if text else "survived"
-        for text in found.values()
-    )
-    sys.stdout.write(f"{dict(kinds)}\n")
-    return {case: text for case, text in found.items() if text}
+def _try(cases, attacks):
+    """Returns the failures among cases, and counts them by room."""
+    failures = {}
+    for case in cases:
+        room = case.name.partition(".")[0] if "." in case.name else "tfp_refine"
+        attacks.tried("bad input", room)
+        text = bad_input.failure(case)
+        if text:
+            failures[repr(case)] = text
+        else:
+            attacks.survived("bad input", room)
+    return failures
 
 
 @pytest.mark.slow
-def test_bad_input_is_refused_by_name_or_harmless():
+def test_bad_input_is_refused_by_name_or_harmless(attacks):
     cases = bad_input.sample(seed=0, per_argument=1)
     quick = [case for case in cases if base_calls.is_quick(case.name)]
-    assert _try(quick[:: max(1, len(quick) // 300)]) == {}
+    assert _try(quick[:: max(1, len(quick) // 300)], attacks) == {}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(_PARTS))
-def test_much_bad_input_is_refused_by_name_or_harmless(part):
+def test_much_bad_input_is_refused_by_name_or_harmless(part, attacks):
     cases = bad_input.sample(seed=1, per_argument=max(1, _KILLS))
     names = sorted({case.name for case in cases})[part::_PARTS]
-    assert _try([case for case in cases if case.name in names]) == {}
+    some = [case for case in cases if case.name in names]
+    assert _try(some, attacks) == {}
 
 
 @pytest.mark.slow
@@ -64,3 +67,20 @@ def test_a_good_call_is_finite(name):
     if name != "datasets.load_texts":  # none comes with the package
         found = base.call(**base.arguments())
         assert bad_input.all_numbers(np.isfinite, found)
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "value"),
+    [
+        ("datasets.standardize_pixels", "images", np.ones((1, 0, 2, 3))),
+        ("initializers.MOPED", "min_scale", 1e300),
+        ("optimizers.IVON", "beta_1", tf.constant("a")),
+        (
+            "plotting.reliability_diagram",
+            "bins",
+            {"class_name": "Unknown", "config": {}},
+        ),
+    ],
+)
+def test_bad_input_that_once_went_through_is_refused(name, argument, value):
+    assert bad_input.failure(bad_input.Case(name, argument, value)) == ""

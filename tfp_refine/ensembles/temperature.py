@@ -134,9 +134,9 @@ class TemperatureScaling(posteriors.Posterior):
         # It falls as the temperature rises: the loss is convex in the inverse.
         if derivative(_LOWEST) <= 0.0 or derivative(_HIGHEST) >= 0.0:
             raise ValueError(
-                "No temperature is best for the validation data: all of them "
-                "are classified right, or none better than by chance, of "
-                f"{num_examples}. More data are needed."
+                "No temperature is best for the validation data, `x` and `y`: "
+                "all of them are classified right, or none better than by "
+                f"chance, of {num_examples}. More data are needed."
             )
         self.temperature = math.exp(
             scipy.optimize.brentq(derivative, _LOWEST, _HIGHEST, xtol=1e-12)
