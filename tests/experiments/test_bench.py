@@ -213,7 +213,7 @@ def test_a_folder_of_another_configuration_is_refused(
         (("refined(magic)",), "Received: magic in refined"),
         (("vi", "cm", "vi"), "each system once. Received: vi,cm,vi"),
         (("refined", "refined(vi)"), "each system once"),
-        (("refined(map)",), "refined needs a posterior that is Gaussian"),
+        (("refined(map)",), "refined needs a Gaussian posterior"),
         (("cm(vi, magic=1)",), "options of cm are alpha_reg"),
         (("cm(vi, alpha_reg=2)",), "--alpha_reg must .*2"),
         (("vi(",), r"Received: vi\("),

@@ -84,7 +84,7 @@ def test_two_outputs_of_the_model_are_refused(x):
     "make_last",
     [
         keras.layers.BatchNormalization,
-        lambda: keras.layers.EinsumDense("ab,bc->ac", output_shape=2),
+        lambda: keras.layers.EinsumDense("ab,b->ab", output_shape=CLASSES),
     ],
     ids=["batch_normalization", "einsum"],
 )

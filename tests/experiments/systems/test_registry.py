@@ -73,7 +73,7 @@ def test_combinations_are_shortened_and_titled(text, short, title):
         ("lapalce", "Received: lapalce in lapalce. Did you mean laplace"),
         ("refined(cm(nothing))", "Received: nothing in refined"),
         ("vi(map)", "vi starts from no other system"),
-        ("refined(map)", "Gaussian in each weight: vi or its modifiers"),
+        ("refined(map)", "Gaussian posterior: vi or its modifiers"),
         ("refined(mnf)", "refined needs a Gaussian posterior"),
         ("refined(refined)", "refined needs a Gaussian posterior"),
         (
