@@ -1,43 +1,11 @@
 """Bayesian layers and posterior refinement for Keras 3 on TensorFlow."""
 
-import importlib.metadata as _metadata
-import importlib.util as _importlib_util
-import re as _re
 import sys as _sys
 
-from tfp_refine.version import TESTED as _TESTED
+from tfp_refine import _requirements
 from tfp_refine.version import __version__
 
-if _missing := [
-    name
-    for name in ("tensorflow", "keras", "tensorflow_probability", "tf_keras")
-    if _importlib_util.find_spec(name) is None
-]:
-    raise ImportError(
-        f"tfp_refine needs {', '.join(_missing)}, which its extra `tf` "
-        "installs: pip install 'tfp_refine[tf]'"
-    )
-
-
-def _minor(version: str) -> tuple[int, ...]:
-    return tuple(map(int, _re.findall(r"\d+", version)[:2]))
-
-
-_tested = ", ".join(
-    f"{name} {' to '.join(sorted({*ends}, key=_minor))}"
-    for name, ends in _TESTED.items()
-)
-for _name, (_oldest, _) in _TESTED.items():
-    try:
-        _installed = _metadata.version(_name)
-    except _metadata.PackageNotFoundError:
-        continue  # Builds of TensorFlow may have other names.
-    if _minor(_installed) < _minor(_oldest):
-        raise ImportError(
-            f"tfp_refine needs {_name} {_oldest} or newer; it is tested with "
-            f"{_tested}. Upgrade it: pip install --upgrade 'tfp_refine[tf]'. "
-            f"Received: {_name} {_installed}"
-        )
+_requirements.check_versions()
 
 # A program reads its flags, and shows its help, before it imports the rooms
 # that it needs, and TensorFlow with them.
@@ -48,15 +16,7 @@ if not (
         for a in _sys.orig_argv
     )
 ):
-    import keras as _keras
-
-    if _keras.backend.backend() != "tensorflow":
-        raise ImportError(
-            "tfp_refine needs Keras on TensorFlow: set the environment "
-            "variable KERAS_BACKEND=tensorflow before Keras is imported. It is "
-            f"tested with {_tested}. "
-            f"Received: backend '{_keras.backend.backend()}'"
-        )
+    _requirements.check_backend()
 
     # All rooms, as a file of a model is loaded only where its layers are
     # registered.

@@ -8,7 +8,8 @@ from tests.structure import build_file
 
 # A room imports rooms of the levels below it, and what `SIDEWAYS` adds.
 LEVELS = (
-    {"_storage", "_validation", "math", "version"},
+    {"version"},
+    {"_requirements", "_storage", "_validation", "math"},
     {
         "bijectors",
         "datasets",
