@@ -58,9 +58,21 @@ def test_a_bad_argument_of_keras_is_named(layer, good, name, value):
         getattr(tfr.layers, layer)(**{**good, name: value})
 
 
-def test_a_bad_initializer_of_a_model_is_named():
+def test_a_bad_argument_of_the_layers_of_a_model_is_named():
     with pytest.raises(ValueError, match="`kernel_initializer` must"):
         tfr.models.MLP((3,), hidden=(2,), kernel_initializer={"a": 1})
+    for name in ("ResNet", "ResNet18"):
+        with pytest.raises(ValueError, match="`activation` must"):
+            getattr(tfr.models, name)((8, 8, 1), activation=UNKNOWN)
+    with pytest.raises(ValueError, match="`kernel_initializer` must"):
+        tfr.models.TextTransformer(
+            5,
+            length=4,
+            width=4,
+            depth=1,
+            hidden_units=4,
+            kernel_initializer=np.ones(2),
+        )
 
 
 def test_an_activation_that_changes_shapes_is_named():

@@ -82,9 +82,13 @@ class LayerMaker:
             arguments.setdefault("seed", noise)
         if "kernel_initializer" in known:
             arguments.setdefault("kernel_initializer", "glorot_uniform")
+        argument_checks.check(arguments)
+        if layer is keras.layers.MultiHeadAttention:
+            argument_checks.check_initializers_with_configs(
+                kernel_initializer=arguments["kernel_initializer"]
+            )
         for name in arguments:
             if name.endswith("initializer"):
-                argument_checks.check({name: arguments[name]})
                 key = bias if name == "bias_initializer" else kernel
                 arguments[name] = _reseeded(arguments[name], key)
         return layer(*args, **arguments)

@@ -6,6 +6,7 @@ import keras
 
 from tfp_refine import _validation
 from tfp_refine import layers
+from tfp_refine.layers import argument_checks
 from tfp_refine.layers import argument_types
 from tfp_refine.models import layer_maker
 from tfp_refine.models import variants
@@ -111,6 +112,7 @@ def ResNet(  # Named as a class, as models are in keras.applications.
         )
     if activation is None:
         activation = "relu" if variational == "none" else "selu"
+    argument_checks.check({"activation": activation})
     make = layer_maker.LayerMaker(seed, locals())
     bias_initializer = keras.initializers.RandomNormal(stddev=0.1)
     # Standard deviations of "he_normal" times depth ** (-1 / 4).

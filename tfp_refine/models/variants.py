@@ -3,6 +3,7 @@
 import keras
 
 from tfp_refine import _validation
+from tfp_refine.layers import argument_checks
 from tfp_refine.models import layer_maker
 
 VARIATIONAL = ("none", "hybrid", "full")
@@ -98,7 +99,9 @@ class Variant:
 
     def activation(self, name):
         """Makes a layer of the network's activation."""
-        return keras.layers.Activation(self._arguments["activation"], name=name)
+        activation = self._arguments["activation"]
+        argument_checks.check({"activation": activation})
+        return keras.layers.Activation(activation, name=name)
 
     def shortcut(self, x, filters, strides, name):
         """Applies a deterministic 1x1 convolution without a bias."""
