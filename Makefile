@@ -53,7 +53,7 @@ torture: $(TEST_STAMP) ## Attack all functions, KILLS times; print a table
 		--verbose tests/integration/test_killed.py \
 		tests/integration/test_damaged.py tests/experiments/test_killed.py \
 		tests/distribute tests/refinement/test_cluster.py \
-		tests/integration/test_growth.py tests/properties/test_bad_input.py
+		tests/properties/test_bad_input.py
 
 lint: $(TEST_STAMP) ## Check the style and the types
 	$(BIN)/ruff check .
