@@ -37,9 +37,6 @@ help: ## List the targets
 
 demo: $(DEMO_STAMP) ## Refine posteriors on the concrete data, into DEMO_DIR
 	$(BIN)/python -m tfp_refine.experiments.uci --dataset=concrete --seeds=3 \
-		--systems=vi,longer,refined,deep_ensemble,refined_ensemble \
-		--likelihood=heteroscedastic --train_steps=20000 --batch_size=128 \
-		--learning_rate=1e-2 --learning_rate_schedule=cosine \
 		--output_dir="$(DEMO_DIR)"
 
 test: lint ## Check style and types, run all but the slow tests

@@ -13,7 +13,11 @@ from tfp_refine.experiments import uci
 
 SHORT = {
     "dataset": "yacht",
+    "systems": ("vi", "longer", "refined"),
     "seeds": 2,
+    "likelihood": "homoscedastic",
+    "learning_rate": 1e-3,
+    "learning_rate_schedule": "constant",
     "train_steps": 300,
     "refine_steps": 20,
     "num_members": 3,
@@ -23,7 +27,7 @@ SHORT = {
     "segments": 1,
     "progress": False,
 }
-LISTS = ("variance_ratios", "hidden")
+LISTS = ("systems", "variance_ratios", "hidden")
 DEEP = SHORT | {
     "hidden": (4,),
     "train_steps": 20,
@@ -106,7 +110,10 @@ def test_the_same_command_reports_again_and_runs_nothing(
     before = {p: p.stat().st_mtime_ns for p in path.rglob("*.keras")}
     records = {p: p.read_bytes() for p in path.glob("seed_*/**/*.json")}
     flags = [f"--{k}={v}" for k, v in SHORT.items() if k not in LISTS]
-    lists = ["--variance_ratios=0.7,0.5", "--hidden=8"]
+    lists = [
+        "--systems=vi,longer,refined", "--variance_ratios=0.7,0.5",
+        "--hidden=8",
+    ]  # fmt: skip
     monkeypatch.setattr(
         sys, "argv", ["uci", *flags, *lists, f"--output_dir={path}"]
     )
@@ -174,15 +181,17 @@ def test_wrong_configurations_are_explained(tmp_path, values, message):
     assert not path.exists()
 
 
-def test_defaults_are_those_of_the_paper():
+def test_defaults_are_those_that_did_best_on_validation_data():
     config = uci.Config()
-    assert config.systems == ("vi", "longer", "refined")
+    assert {"refined", "refined_ensemble"} < {*config.systems}
     filled = config.with_defaults(config.after_data("regression", (6,), 246))
-    assert (filled.train_steps, filled.batch_size) == (30000, 256)
+    assert (filled.train_steps, filled.batch_size) == (20000, 128)
     assert (filled.hidden, filled.prior_scale) == ((50,), "1.0")
+    assert filled.likelihood == "heteroscedastic"
+    assert filled.learning_rate_schedule == "cosine"
     short = uci.Config(epochs=7)
     filled = short.with_defaults(short.after_data("regression", (6,), 1024))
-    assert filled.train_steps == 7 * 4
+    assert filled.train_steps == 7 * 8
 
 
 @pytest.mark.slow
