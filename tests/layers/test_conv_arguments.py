@@ -30,11 +30,15 @@ def test_filters_must_be_a_positive_integer(make_layer, number):
 @pytest.mark.parametrize("name", ["kernel_size", "strides", "dilation_rate"])
 @pytest.mark.parametrize("value", [0, -1, 1.5, "a", (2,) * 4, (), (2, 2, 0)])
 def test_sizes_must_be_positive_integers_for_each_axis(make_layer, name, value):
-    rank = conv_layers.rank(make_layer)
     message = (
-        f"`{name}` argument must be a tuple of {rank} integers. "
-        rf"Received {name}={re.escape(str(value))}"
+        f"`{name}` must be a positive integer, or one for each axis. "
+        f"Received: {name}={re.escape(repr(value))}"
     )
+    if value == (2,) * 4:
+        message = (
+            f"`{name}` argument must be a tuple of "
+            f"{conv_layers.rank(make_layer)} integers. "
+        )
     _assert_refused(make_layer, message, **{name: value})
 
 
