@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import ops
 
 from tfp_refine import functional
 
@@ -51,3 +52,24 @@ def test_each_argument_needs_to_be_said_whether_it_varies():
     program = functional.Program(lambda x, y: x, varying=(True,))
     with pytest.raises(ValueError, match="shorter|longer"):
         program(1.0, 2.0)
+
+
+def test_graphs_are_not_kept_by_the_gradients_inside_them():
+    @tf.custom_gradient
+    def triple(x):
+        return 3.0 * x, lambda upstream: 5.0 * upstream
+
+    def slope(x):
+        def body(i, total):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = triple(x)
+            return i + 1, total + tape.gradient(y, x)
+
+        return tf.while_loop(lambda i, _: i < 2, body, (0, 0.0))[1]
+
+    before = len(ops.gradient_registry.list())
+    program = functional.Program(slope)
+    assert program(1.0) == 10.0
+    assert program(2.0) == 10.0
+    assert len(ops.gradient_registry.list()) == before

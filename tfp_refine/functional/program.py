@@ -1,6 +1,9 @@
 """A function that is compiled exactly once."""
 
+import itertools
+
 import tensorflow as tf
+from tensorflow.python.framework import ops
 
 from tfp_refine.functional import tensors
 
@@ -32,6 +35,7 @@ class Program:
             self._compiled = tf.function(
                 self._trace, autograph=False
             ).get_concrete_function(*self._specs)
+            _forget_gradients(self._compiled)
         self._check(arguments)
         return self._compiled(*arguments)
 
@@ -53,6 +57,22 @@ class Program:
     def _trace(self, *arguments):
         self.trace_count += 1
         return self._function(*arguments)
+
+
+def _forget_gradients(compiled):
+    """Lets go of the gradients that a traced function has registered.
+
+    `tf.custom_gradient` registers a function for each of its calls in a graph,
+    for good, and that keeps the graph. Only those who differentiate the traced
+    function need it; gradients inside have been built.
+    """
+    graph = compiled.graph.as_graph_def()
+    for node in itertools.chain(
+        graph.node, *(inner.node_def for inner in graph.library.function)
+    ):
+        if "_gradient_op_type" in node.attr:
+            name = node.attr["_gradient_op_type"].s.decode()
+            ops.gradient_registry._registry.pop(name, None)
 
 
 def _specs(argument, varies):
