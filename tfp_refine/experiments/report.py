@@ -78,8 +78,9 @@ def show(
     main = [*_main_table(results), *_differences(results)]
     concluded = conclusions.sentences(results)
     print(f"\n{textwrap.fill(_data(results), 100)}\n")
-    for table in main:
-        print(table.to_text())
+    for part in [*main, *_unseen(results)]:
+        if isinstance(part, tables.Table):
+            print(part.to_text())
     for text in concluded:
         print(textwrap.fill(text, 100), end="\n\n")
     for name, reason in results.reasons.items():
