@@ -73,3 +73,17 @@ def test_graphs_are_not_kept_by_the_gradients_inside_them():
     assert program(1.0) == 10.0
     assert program(2.0) == 10.0
     assert len(ops.gradient_registry.list()) == before
+
+
+def test_functions_that_it_calls_can_be_differentiated_later():
+    @tf.function
+    @tf.custom_gradient
+    def triple(x):
+        return 3.0 * x, lambda upstream: 5.0 * upstream
+
+    program = functional.Program(triple)
+    x = tf.Variable(1.0)
+    assert program(tf.constant(1.0)) == 3.0
+    with tf.GradientTape() as tape:
+        y = triple(tf.convert_to_tensor(x))
+    assert tape.gradient(y, x) == 5.0

@@ -1,11 +1,11 @@
 """A function that is compiled exactly once."""
 
-import itertools
-
 import tensorflow as tf
 from tensorflow.python.framework import ops
 
 from tfp_refine.functional import tensors
+
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 
 
 class Program:
@@ -64,15 +64,25 @@ def _forget_gradients(compiled):
 
     `tf.custom_gradient` registers a function for each of its calls in a graph,
     for good, and that keeps the graph. Only those who differentiate the traced
-    function need it; gradients inside have been built.
+    function need it; gradients inside have been built. A `tf.function` that it
+    calls may be called, and differentiated, elsewhere: it keeps its own.
     """
     graph = compiled.graph.as_graph_def()
-    for node in itertools.chain(
-        graph.node, *(inner.node_def for inner in graph.library.function)
-    ):
-        if "_gradient_op_type" in node.attr:
-            name = node.attr["_gradient_op_type"].s.decode()
-            ops.gradient_registry._registry.pop(name, None)
+    bodies = {
+        inner.signature.name: inner.node_def for inner in graph.library.function
+    }
+    todo = [graph.node]
+    while todo:
+        for node in todo.pop():
+            if "_gradient_op_type" in node.attr:
+                name = node.attr["_gradient_op_type"].s.decode()
+                ops.gradient_registry._registry.pop(name, None)
+            if node.op not in _CALLS:  # loops and branches are of this trace
+                todo += [
+                    bodies.pop(value.func.name)
+                    for value in node.attr.values()
+                    if value.func.name in bodies
+                ]
 
 
 def _specs(argument, varies):
