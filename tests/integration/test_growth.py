@@ -67,13 +67,13 @@ def _laplace():
 
 @pytest.mark.parametrize("call", [_refine, _predict, _laplace])
 def test_memory_does_not_grow_with_calls(call):
-    for _ in range(_CALLS // 4):  # libraries fill their caches
-        call()
-    before = resident()
-    for _ in range(_CALLS):
-        call()
-    # A megabyte for each call would fill a machine.
-    assert resident() - before < 0.25 * _CALLS
+    sizes = []
+    for _ in range(5):
+        for _ in range(_CALLS // 4):
+            call()
+        sizes.append(resident())
+    # A leak grows always, a cache that fills does not; a graph has megabytes.
+    assert min(np.diff(sizes)) < 0.1 * (_CALLS // 4)
 
 
 def test_members_that_wait_take_forty_bytes_a_weight():
