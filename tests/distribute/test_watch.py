@@ -1,6 +1,8 @@
 """Servers that come and go, in place of workers."""
 
-import socket
+import signal
+import subprocess
+import sys
 import time
 from concurrent import futures
 
@@ -43,17 +45,35 @@ def workers(servers):
     workers.close()
 
 
-def test_a_process_that_is_stopped_is_missed_beside_another(
-    servers, monkeypatch
+_SERVE = """
+import grpc, threading
+from concurrent import futures
+server = grpc.server(futures.ThreadPoolExecutor(1))
+print(server.add_insecure_port("127.0.0.1:0"), flush=True)
+server.start()
+threading.Event().wait()
+"""
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_process_that_is_suspended_is_missed_beside_another(
+    servers, monkeypatch, answered
 ):
     monkeypatch.setattr(watch, "_TO_ANSWER", 0.5)
     monkeypatch.setattr(watch, "_BETWEEN", 0.0)
-    # The system takes its connections, and nobody reads them.
-    with socket.create_server(("127.0.0.1", 0)) as stopped:
-        silent = f"127.0.0.1:{stopped.getsockname()[1]}"
-        workers = watch.Watch([servers[0].address, silent])
-        answering(workers, 1)
-        assert workers.missing() == [silent]
+    with subprocess.Popen(
+        [sys.executable, "-c", _SERVE], stdout=subprocess.PIPE, text=True
+    ) as process:
+        address = f"127.0.0.1:{process.stdout.readline().strip()}"
+        if not answered:
+            process.send_signal(signal.SIGSTOP)
+        workers = watch.Watch([servers[0].address, address])
+        answering(workers, 1 + answered)
+        process.send_signal(signal.SIGSTOP)
+        try:
+            assert workers.missing() == [address]
+        finally:
+            process.kill()
     assert workers.missing() == []  # it has ended
     workers.close()
 

@@ -17,11 +17,12 @@ _CHANNEL = {
 }
 
 
-def open_channel(address):
+def open_channel(address, **options):
     """Opens a connection to a process of a cluster."""
     import grpc  # as TensorFlow does, which requires it
 
-    return grpc.insecure_channel(address, options=[*_CHANNEL.items()])
+    options = [*(_CHANNEL | options).items()]
+    return grpc.insecure_channel(address, options=options)
 
 
 class Watch:
@@ -86,8 +87,9 @@ def _is_silent(address):
     """Says whether a process does not answer, and has not ended either."""
     import grpc  # as TensorFlow does, which requires it
 
-    # A new connection: an old one is only asked every five minutes.
-    channel = open_channel(address)
+    # A connection of its own: channels of one address share one, and that one
+    # is asked every five minutes only.
+    channel = open_channel(address, **{"grpc.use_local_subchannel_pool": 1})
     try:
         grpc.channel_ready_future(channel).result(timeout=_TO_ANSWER)
         return False

@@ -6,6 +6,7 @@ import time
 from concurrent import futures
 
 import tensorflow as tf
+from tensorflow.python.eager.polymorphic_function import atomic_function
 
 from tfp_refine.distribute import watch
 
@@ -117,6 +118,7 @@ class ClusterExecutor:
             missing = self._watch.missing()
             away_since = missing and (away_since or time.monotonic())
             if missing and time.monotonic() - away_since > self.patience:
+                _keep_functions()
                 raise ConnectionError(
                     "The cluster lost all of its workers, or waits for one "
                     f"that is suspended or cut off. After {self.patience:g} "
@@ -142,6 +144,15 @@ class ClusterExecutor:
             return program(*arguments, *constants)
 
         return job
+
+
+def _keep_functions():
+    """Keeps TensorFlow from deleting functions that there are, for good.
+
+    It would wait for every worker, so that this process could not even end.
+    """
+    for key in list(atomic_function.RUNTIME_FUNCTION_REFS):
+        atomic_function.RUNTIME_FUNCTION_REFS[key] += 1
 
 
 def count_workers(coordinator):
