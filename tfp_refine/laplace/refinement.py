@@ -193,7 +193,7 @@ def refine(
         verbose,
     )
     refined = posterior(params, {"elbo": elbo})
-    before, after = (one.elbo(_NUM_EVAL) for one in (start, refined))
+    before, after = evidence_bound.bounds([start, refined], _NUM_EVAL)
     # Of most draws, as means of so few are noise.
     if np.quantile(after - before, 0.75) >= 0.0:
         return refined

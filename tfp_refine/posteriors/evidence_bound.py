@@ -137,28 +137,38 @@ class EvidenceBound:
         """
         _validation.positive_integer("num_samples", num_samples)
         self.check_data()
-        z = np.random.default_rng(functional.seeds.check(seed)).standard_normal(
-            (num_samples, self.view.size)
-        )
-        theta, log_q = push(self.bijector, tf.constant(z))
-        elbo = gaussian.centered_log_prob(theta, self.prior_precision) - log_q
+        return bounds([self], num_samples, seed)[0]
 
-        def log_likelihood(theta, fixed, inputs, targets, *weights):
-            outputs = self.view.outputs(theta, inputs, fixed)
-            return functional.likelihoods.weighed_sum(
-                self.likelihood.log_prob(targets, outputs), *weights
-            )
 
-        data = self.training_data
-        num_parts = len(functional.streams.specs(data))
-        program = functional.Program(
-            log_likelihood, varying=(False, False, *[True] * num_parts)
+def bounds(posteriors, num_samples, seed=0):
+    """Estimates bounds as `EvidenceBound.elbo` does, from the same draws.
+
+    `posteriors` share all but their bijectors. Returns a list of arrays `[S]`.
+    """
+    first = posteriors[0]
+    z = np.random.default_rng(functional.seeds.check(seed)).standard_normal(
+        (num_samples, first.view.size)
+    )
+    pushed = [push(one.bijector, tf.constant(z)) for one in posteriors]
+    theta, log_q = (tf.concat(part, 0) for part in zip(*pushed, strict=True))
+    elbo = gaussian.centered_log_prob(theta, first.prior_precision) - log_q
+
+    def log_likelihood(theta, fixed, inputs, targets, *weights):
+        outputs = first.view.outputs(theta, inputs, fixed)
+        return functional.likelihoods.weighed_sum(
+            first.likelihood.log_prob(targets, outputs), *weights
         )
-        size = max(1, _MAX_NUMBERS // (num_samples * self.view.num_outputs))
-        size = min(size, _MAX_ROWS)
-        for _, block in functional.streams.blocks(data, size):
-            elbo += program(theta, list(self.fixed), *block)
-        return elbo.numpy()
+
+    data = first.training_data
+    num_parts = len(functional.streams.specs(data))
+    program = functional.Program(
+        log_likelihood, varying=(False, False, *[True] * num_parts)
+    )
+    size = max(1, _MAX_NUMBERS // (len(theta) * first.view.num_outputs))
+    size = min(size, _MAX_ROWS)
+    for _, block in functional.streams.blocks(data, size):
+        elbo += program(theta, list(first.fixed), *block)
+    return np.split(elbo.numpy(), len(posteriors))
 
 
 def check_examples(block, likelihood, view):
