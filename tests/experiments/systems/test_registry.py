@@ -92,7 +92,11 @@ def test_combinations_are_shortened_and_titled(text, short, title):
         ("bd(flipout)", "sets the kl scale twice"),
         ("refined(vi, num_steps=3)", "options of refined are.*num_members"),
         ("refined(train_steps=3)", "options of refined are"),
-        ("bd(kl_scale=2)", "options of bd are none"),
+        (
+            "bd(kl_scale=2)",
+            "options of bd are batch_size, l.*Received: kl_scale",
+        ),
+        ("temperature(epochs=2)", "options of temperature are none"),
         ("refined(num_members=few)", "--num_members must be an integer"),
         ("cm(alpha_reg=x)", "--alpha_reg must be a number"),
         ("refined(num_members=2, num_members=3)", "num_members twice"),
@@ -112,6 +116,14 @@ def test_options_change_the_configuration_of_one_system():
     assert registry.configured(parse("refined(cm)"), config) is config
     with pytest.raises(ValueError, match="--num_members must be at least 1"):
         registry.configured(parse("refined(num_members=0)"), config)
+
+
+def test_networks_may_be_trained_for_other_steps_side_by_side():
+    config = fields.Bench(train_steps=100, learning_rate=0.1)
+    found = parse("deep_ensemble(map(train_steps=20, learning_rate=0.3))")
+    changed = registry.configured(found, config)
+    assert (changed.train_steps, changed.learning_rate) == (20, 0.3)
+    assert {"train_steps", "learning_rate"} <= {*registry.fields_of(found)}
 
 
 def test_modifiers_describe_a_network():

@@ -24,6 +24,10 @@ Expression = expression_lib.Expression
 _Config = TypeVar("_Config", bound=fields_lib.Bench)
 
 
+# Fields that decide how a network is trained.
+_TRAINING = "batch_size learning_rate learning_rate_schedule train_steps"
+
+
 @dataclasses.dataclass(frozen=True)
 class System:
     """A system of a paper.
@@ -63,6 +67,8 @@ class System:
         """Names of the fields that decide its fit."""
         known = config_lib.specs(fields_lib.Bench)
         patterns = self.decisive.split()
+        if self.fit is None:  # it is trained
+            patterns += _TRAINING.split()
         return tuple(n for p in patterns for n in fnmatch.filter(known, p))
 
     @property
