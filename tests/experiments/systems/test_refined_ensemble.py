@@ -8,7 +8,10 @@ import pytest
 from tfp_refine.experiments import compare
 
 CONFIG = compare.Config(
-    systems=("deep_ensemble", "refined_ensemble"), hidden=(4,),
+    systems=(
+        "deep_ensemble", "refined_ensemble",
+        "refined_ensemble(member_kl_scale=0.01)",
+    ), hidden=(4,),
     train_steps=200, likelihood="heteroscedastic", num_samples=4,
     num_members=2, refine_steps=20, num_eval_samples=2, seeds=1,
     progress=False,
@@ -33,6 +36,14 @@ def test_its_bound_rises(rows):
     found = rows["refined_ensemble"]
     assert found["elbo"] > found["elbo_init"]
     assert np.isfinite(found["nll"])
+
+
+def test_a_cold_posterior_is_narrower_and_has_no_bound(rows):
+    warm = rows["refined_ensemble"]
+    cold = rows["refined_ensemble(member_kl_scale=0.01)"]
+    assert cold["epistemic"] < warm["epistemic"]
+    assert "elbo" in warm
+    assert "elbo" not in cold
 
 
 @pytest.mark.slow

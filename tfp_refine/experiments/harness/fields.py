@@ -311,6 +311,8 @@ class Refinement(config.Config):
             auxiliary variable.
         member_scale: Of refined_ensemble: standard deviation that the posterior
             around each network starts from.
+        member_kl_scale: Of refined_ensemble: factor on the KL divergence. Below
+            1, a cold posterior: narrower, for data almost without noise.
         refine_deterministic: Of refined: refine weights without a posterior
             along with the others.
         num_eval_samples: Draws in each estimate of a bound.
@@ -332,6 +334,7 @@ class Refinement(config.Config):
         "linear"
     )
     member_scale: Positive = 1e-2
+    member_kl_scale: Positive = 1.0
     refine_deterministic: bool = False
     num_eval_samples: Count = 10
     mapping: Literal["auto", "map", "vmap"] = "auto"

@@ -140,6 +140,8 @@ def observe(
 def _has_bound(subject):
     """Returns whether a system has a bound that compares with others."""
     name = subject.expression.name
+    if name == "refined_ensemble" and subject.config.member_kl_scale != 1.0:
+        return False  # that of a cold posterior does not compare
     is_trained = registry.is_network(subject.expression)
     return name in (*_LAPLACES, *_REFINED, "converted") or (
         subject.fit.network.family != "map" and (is_trained or name == "longer")

@@ -192,7 +192,7 @@ SYSTEMS = {
         variational.why_not_refinable),
     "refined_ensemble": System(
         "refined {}", "refine", _HAVASI,
-        "conv_estimator dense_estimator member_scale num_eval_samples "
+        "conv_estimator dense_estimator member_* num_eval_samples "
         "prior_scale refine_* variance_ratios",
         _ENSEMBLES, variational.refine_ensemble, variational.why_no_members),
     # Methods that start from a network of point estimates.

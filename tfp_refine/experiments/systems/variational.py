@@ -3,6 +3,8 @@
 import functools
 import time
 
+import numpy as np
+
 from tfp_refine import distribute
 from tfp_refine import functional
 from tfp_refine import layers
@@ -152,7 +154,13 @@ def refine_ensemble(fit, start):
         initializer=None,
         seed=fit.seed("weights"),
     )
-    return _refined(fit, start, bayesian, bayesian.params.size)
+    sample_weight = None
+    if config.member_kl_scale != 1.0:
+        num_examples = len(fit.data.train[0])
+        sample_weight = np.full(num_examples, 1.0 / config.member_kl_scale)
+    return _refined(
+        fit, start, bayesian, bayesian.params.size, sample_weight=sample_weight
+    )
 
 
 def _estimator(config):
@@ -166,11 +174,12 @@ def _gaussian_prior(config):
     return regularizers.GaussianKL(networks.prior_scale(config.prior_scale))
 
 
-def _refined(fit, start, posterior, num_numbers):
+def _refined(fit, start, posterior, num_numbers, **weights):
     config = fit.config
     ensemble = refinement.refine(
         posterior,
         *fit.data.train,
+        **weights,
         num_members=config.num_members,
         variance_ratios=variance_ratios(config),
         steps=config.refine_steps,
