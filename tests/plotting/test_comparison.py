@@ -74,7 +74,9 @@ def test_the_best_is_on_the_axis_however_far_from_the_others():
 
 
 def test_scores_must_be_finite():
-    with pytest.raises(ValueError, match=r"finite.*nan\] for 'a'"):
+    with pytest.raises(
+        ValueError, match=r"`scores\['a'\]` must.*finite.*nan\]"
+    ):
         plotting.ranking({"a": [1.0, np.nan]}, "NLL")
 
 

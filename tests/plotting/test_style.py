@@ -159,6 +159,30 @@ def test_nothing_to_draw_is_refused(name, data):
         function(*arguments)
 
 
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("attack_curves", {"a": {"epsilon": [1], "accuracy": [1]}}),
+        ("convergence", {"a": [{"step": [1]}]}),
+        ("depth_sweep", {"a": {"depth": [1]}}),
+        ("elbo_staircase", {"steps": [1]}),
+        ("flow_length", {"a": {"b": [1]}}),
+        ("memorization", {"a": {"step": [1]}}),
+        ("posterior_histograms", {"w": {"VI": {"loc": [1]}}}),
+        ("posterior_scatter", {"w": {"loc": [1], "scale": [1]}}),
+        ("prediction_intervals", {"a": {"target": [1]}}),
+        ("pruning_curve", {"a": {"removed": [1], "nll": [1]}}),
+        ("shift_curves", {"a": {"b": {"nll": [1]}}}),
+    ],
+)
+def test_the_name_of_a_missing_curve_is_shown(name, data):
+    arguments = [data, *CASES[name][0][1:]]
+    first = next(iter(inspect.signature(getattr(plotting, name)).parameters))
+    with pytest.raises(ValueError, match=f"`{first}.* must be a dict with '"):
+        getattr(plotting, name)(*arguments)
+    assert pyplot.get_fignums() == []
+
+
 def test_colors_differ_in_grey_and_lines_without_colors():
     linear = np.array([colors.to_rgb(color) for color in style.COLORS]) ** 2.2
     lightness = 116 * np.cbrt(linear @ [0.2126, 0.7152, 0.0722]) - 16

@@ -150,8 +150,6 @@ def cases(name, entry):
         if base_calls.LEFT_OUT.fullmatch(argument):
             continue
         default = getattr(parameters.get(argument), "default", None)
-        if name.startswith("plotting.") and not base_calls.is_checked(argument):
-            continue  # Matplotlib reads it
         template = base.templates.get(argument, good.get(argument, default))
         if argument == "verbose":
             template = True

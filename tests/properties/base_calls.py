@@ -144,14 +144,6 @@ _WITHOUT = {
 }
 # Arguments that are not varied: those that download or compile for seconds.
 LEFT_OUT = re.compile(r"self|kwargs|download|jit_compile")
-_CHECKED = ("ax", "axes", "bins", "curves", "entropies", "weights")
-
-
-def is_checked(argument):
-    """Says whether figures check an argument before they draw."""
-    return argument in _CHECKED
-
-
 WITHOUT = {
     name: reason for reason, names in _WITHOUT.items() for name in names.split()
 }

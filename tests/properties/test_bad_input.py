@@ -3,6 +3,7 @@
 `TFP_REFINE_KILLS=20` tries 20 values of each argument; a few by default.
 """
 
+import math
 import os
 
 import numpy as np
@@ -80,6 +81,23 @@ def test_a_good_call_is_finite(name):
             "bins",
             {"class_name": "Unknown", "config": {}},
         ),
+        ("plotting.convergence", "labels", {}),
+        ("plotting.convergence", "labels", {"a": 1}),
+        ("plotting.densities", "grid", None),
+        ("plotting.elbo_staircase", "staircase", {"a": 1}),
+        ("plotting.entropy_histogram", "num_bins", 10**30),
+        ("plotting.flow_length", "references", (math.nan,)),
+        ("plotting.integration_errors", "probit", "2"),
+        ("plotting.learning_curves", "history", 0.5),
+        ("plotting.memorization", "chance", 10**400),
+        ("plotting.posterior_contours", "log_density", []),
+        ("plotting.posterior_scatter", "prior_variances", "2"),
+        ("plotting.predictive_bands", "data", 2),
+        ("plotting.predictive_bands", "truth", [-3.0, []]),
+        ("plotting.rotated_digit", "class_names", 3),
+        ("plotting.save", "dpi", 1.5),
+        ("plotting.save", "path", ""),
+        ("plotting.save", "path", [None]),
     ],
 )
 def test_bad_input_that_once_went_through_is_refused(name, argument, value):

@@ -1,6 +1,8 @@
 """Checks of arguments that many functions take, and arguments as text."""
 
+from tfp_refine._validation.array import array
 from tfp_refine._validation.image_shape import image_shape
+from tfp_refine._validation.kind import holds
 from tfp_refine._validation.kind import instance
 from tfp_refine._validation.kind import path
 from tfp_refine._validation.of_keras import check_dtype
@@ -24,10 +26,12 @@ from tfp_refine._validation.warn import warn
 __all__ = [
     "Shown",
     "all_positive_integers",
+    "array",
     "check_dtype",
     "check_name",
     "check_reduction",
     "finite",
+    "holds",
     "image_shape",
     "instance",
     "not_negative",

@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+from collections.abc import Callable
+from typing import Any
 
 
 def instance(name, value, kind, wanted):
@@ -17,3 +19,11 @@ def path(name, value):
     """Checks that an argument is the path of a file or a folder."""
     instance(name, value, str | os.PathLike, "a path, a str or os.PathLike")
     return pathlib.Path(value)
+
+
+def holds(is_good: Callable[[Any], bool], value: Any) -> bool:
+    """Says whether a value is good; an exception counts as a refusal."""
+    try:
+        return is_good(value)
+    except Exception:  # of any kind, as Keras refuses values
+        return False

@@ -1,7 +1,6 @@
 """Checks of arguments that are handed on to Keras."""
 
-import keras
-
+from tfp_refine._validation import kind
 from tfp_refine._validation import one_of
 
 _REDUCTIONS = (
@@ -24,12 +23,7 @@ def check_name(name):
 
 def check_dtype(dtype):
     """Checks that Keras knows the argument `dtype`, and returns it."""
-    try:
-        # Keras returns others as they are.
-        is_known = hasattr(keras.dtype_policies.get(dtype), "convert_input")
-    except Exception:  # of any kind, as Keras refuses values
-        is_known = False
-    if not is_known:
+    if not kind.holds(_is_dtype, dtype):
         raise ValueError(
             "`dtype` must be a Keras dtype policy, its name, or None. "
             f"Received: dtype={dtype!r}"
@@ -42,3 +36,10 @@ def check_reduction(reduction):
     if reduction is None:
         return None
     return one_of.one_of("reduction", reduction, _REDUCTIONS)
+
+
+def _is_dtype(dtype):
+    import keras  # figures need none
+
+    # Keras returns what is none as it is.
+    return hasattr(keras.dtype_policies.get(dtype), "convert_input")

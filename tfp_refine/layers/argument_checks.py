@@ -26,7 +26,7 @@ def check(arguments: Mapping[str, Any]) -> None:
         _validation.check_dtype(arguments["dtype"])
     for name, value in arguments.items():
         for ending, (is_good, wanted) in _CHECKS.items():
-            if name.endswith(ending) and not _holds(is_good, value):
+            if name.endswith(ending) and not _validation.holds(is_good, value):
                 raise ValueError(
                     f"`{name}` must be {wanted}. Received: {name}={value!r}"
                 )
@@ -34,7 +34,7 @@ def check(arguments: Mapping[str, Any]) -> None:
 
 def check_activation(name: str, function: Any, size: int) -> None:
     """Checks a function that is applied to units one by one, `[B, size]`."""
-    if inspect.isroutine(function) and not _holds(
+    if inspect.isroutine(function) and not _validation.holds(
         lambda f: _called(f, size).shape == (1, size), function
     ):
         raise ValueError(
@@ -57,13 +57,6 @@ def check_initializers_with_configs(**arguments: Any) -> None:
 def _called(function: Any, size: int) -> Any:
     with tf.init_scope():  # layers may be built in a graph
         return function(keras.ops.zeros((1, size)))
-
-
-def _holds(is_good: Callable[[Any], bool], value: Any) -> bool:
-    try:
-        return is_good(value)
-    except Exception:  # of any kind, as Keras refuses values
-        return False
 
 
 def _is_activation(value: Any) -> bool:

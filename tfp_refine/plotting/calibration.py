@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib import colors
 from numpy.typing import ArrayLike
 
+from tfp_refine import _validation
 from tfp_refine.plotting import style
 
 
@@ -159,6 +160,7 @@ def entropy_histogram(
     ```
     """
     highest = _highest(entropies, "predictors, each with data sets")
+    _validation.positive_integer("num_bins", num_bins)
     edges = np.linspace(0.0, highest, num_bins + 1)
     panels = style.panels(
         ax, len(entropies), 1, width=6.4, height=2.2, sharex=True, sharey=True
@@ -208,6 +210,10 @@ def integration_errors(
     Returns:
         axes: `matplotlib.axes.Axes` of both maps and of the curves, `[3]`.
 
+    Raises:
+        ValueError: If an array has another shape, or a number that is not
+            finite.
+
     Example:
 
     ```python
@@ -218,7 +224,12 @@ def integration_errors(
     axes = plotting.integration_errors(means, scales, errors, 3 * errors)
     ```
     """
-    probit, mc = np.asarray(probit), np.asarray(mc)
+    means = _validation.array("means", means, None)
+    scales = _validation.array("scales", scales, None)
+    shape = len(means), len(scales)
+    probit = _validation.array("probit", probit, *shape)
+    mc = _validation.array("mc", mc, *shape)
+    _validation.positive_integer("num_samples", num_samples)
     name = f"Monte Carlo, {num_samples} draws"
     maps = {"probit": probit, name: mc / np.sqrt(num_samples)}
     panels = style.panels(ax, 3, width=4.0)

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
+from tfp_refine import _validation
 from tfp_refine.plotting import style
 
 # Median deviations from the median, beyond which scores are outliers.
@@ -49,13 +50,12 @@ def ranking(
     axes = plotting.ranking(scores, "test NLL (nats)")
     ```
     """
-    values = {name: np.ravel(v).astype(float) for name, v in scores.items()}
-    style.check("scores", values, "predictors, each with scores", nested=True)
-    for name, runs in values.items():
-        if not np.all(np.isfinite(runs)):
-            raise ValueError(
-                f"`scores` must be finite. Received: {runs} for {name!r}"
-            )
+    style.check("scores", scores, "predictors, each with scores", nested=True)
+    values = {
+        name: _validation.array(f"scores[{name!r}]", runs).ravel()
+        for name, runs in scores.items()
+    }
+    _check_label("label", label)
     names = sorted(values, key=lambda name: values[name].mean())
     low, high = _limits(values)
     margin = 0.04 * (high - low) or 0.05
@@ -76,6 +76,10 @@ def ranking(
     axes.grid(axis="x", color="0.9")
     axes.set_axisbelow(True)
     return axes
+
+
+def _check_label(name, value):
+    _validation.instance(name, value, str, "a string")
 
 
 def _spread(runs):
@@ -138,7 +142,8 @@ def depth_sweep(
     axes = plotting.depth_sweep({"VI": curve}, "test NLL (nats)")
     ```
     """
-    style.check("curves", curves, "predictors")
+    style.check("curves", curves, "predictors", keys=("depth", "values"))
+    _check_label("y_label", y_label)
     (axes,) = style.panels(ax, 1, width=5.6, height=3.6)
     for index, (name, curve) in enumerate(curves.items()):
         values = np.asarray(curve["values"], np.float64)
@@ -193,11 +198,16 @@ def flow_length(
     axes = plotting.flow_length(curves, {"Laplace": {"NLL": 0.55}})
     ```
     """
-    style.check("curves", curves, "curves")
-    metrics = [n for n in next(iter(curves.values()), {}) if n != "length"]
+    style.check("curves", curves, "curves", keys=("length",))
+    references = {} if references is None else references
+    for name, values in _validation.instance(
+        "references", references, Mapping, "a dict or None"
+    ).items():
+        style.check_entries(f"references[{name!r}]", values)
+    metrics = [n for n in next(iter(curves.values())) if n != "length"]
     panels = _panels(ax, curves, "length", "flows (count)", metrics)
     for axes, metric in zip(panels, metrics, strict=True):
-        for index, (name, values) in enumerate((references or {}).items()):
+        for index, (name, values) in enumerate(references.items()):
             look = style.series(len(curves) + index) | {"marker": None}
             # A line of NaN keeps the legends of all panels the same.
             axes.axhline(values.get(metric, np.nan), **look, label=name)
@@ -241,6 +251,7 @@ def attack_curves(
     axes = plotting.attack_curves({"VI": curve})
     ```
     """
+    _check_label("x_label", x_label)
     panels = _panels(ax, curves, "epsilon", x_label, ("accuracy", "entropy"))
     for axes in panels:
         axes.set_ylim(bottom=0.0)
@@ -278,8 +289,11 @@ def shift_curves(
     ```
     """
     style.check("curves", curves, "shifts, each with predictors", nested=True)
-    first = next(iter(next(iter(curves.values())).values()))
-    metrics = [name for name in first if name != "strength"]
+    names = ["strength"]
+    for shift, inner in curves.items():
+        style.check(f"curves[{shift!r}]", inner, "predictors", keys=names)
+        names = [*next(iter(inner.values()))]
+    metrics = [name for name in names if name != "strength"]
     size, count = {"height": 2.7, "margin": 1.4}, len(metrics) * len(curves)
     panels = style.panels(
         ax, count, len(curves), **size, sharex="col", sharey="row"
@@ -326,7 +340,8 @@ def pruning_curve(
     axes = plotting.pruning_curve({"VI": curve})
     ```
     """
-    style.check("curves", curves, "predictors")
+    keys = ("removed", "nll", "pruned")
+    style.check("curves", curves, "predictors", keys=keys)
     (axes,) = style.panels(ax, 1, width=6.8, height=3.6)
     style.lines(axes, curves, "removed", "nll")
     for index, curve in enumerate(curves.values()):
@@ -342,7 +357,7 @@ def pruning_curve(
 
 def _panels(ax, curves, x, x_label, metrics):
     """Draws lines of metrics, a panel each."""
-    style.check("curves", curves, "predictors")
+    style.check("curves", curves, "predictors", keys=(x, *metrics))
     panels = style.panels(ax, len(metrics), len(metrics), margin=1.4)
     for axes, metric in zip(panels, metrics, strict=True):
         style.lines(axes, curves, x, metric)

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
+from tfp_refine import _validation
 from tfp_refine.plotting import style
 
 _LEVELS = (0.99, 0.9, 0.5)  # Mass inside the contours.
@@ -28,6 +29,10 @@ def densities(
     Returns:
         axes: `matplotlib.axes.Axes`.
 
+    Raises:
+        ValueError: If there is no curve, or an array is not of finite numbers
+            and of this shape.
+
     Example:
 
     ```python
@@ -39,7 +44,9 @@ def densities(
     ```
     """
     style.check("curves", curves, "densities")
-    grid = np.asarray(grid)
+    grid = _validation.array("grid", grid, None)
+    for name, density in curves.items():
+        _validation.array(f"curves[{name!r}]", density, len(grid))
     (axes,) = style.panels(ax, 1, width=6.4, height=3.6)
     exact, *others = curves.items()
     axes.fill_between(grid, exact[1], color="0.85", label=exact[0])
@@ -81,7 +88,8 @@ def posterior_contours(
         axes: `matplotlib.axes.Axes` of each posterior, `[posteriors]`.
 
     Raises:
-        ValueError: If there are no samples.
+        ValueError: If there are no samples, or an array is not of this shape,
+            or of no finite numbers.
 
     Example:
 
@@ -97,8 +105,13 @@ def posterior_contours(
     ```
     """
     style.check("samples", samples, "posteriors")
-    first, second = np.asarray(first), np.asarray(second)
-    density = np.exp(log_density - np.max(log_density))
+    first = _validation.array("first", first, None)
+    second = _validation.array("second", second, None)
+    log_density = _validation.array(
+        "log_density", log_density, len(first), len(second), finite=False
+    )
+    highest = _validation.finite("log_density.max()", np.max(log_density))
+    density = np.exp(log_density - highest)
     low, high = np.array([first[[0, -1]], second[[0, -1]]]).T
     panels = style.panels(ax, len(samples))
     style.label(panels, "first weight", "second weight")
@@ -153,6 +166,9 @@ def posterior_histograms(
     style.check(
         "weights", weights, "tensors, each with posteriors", nested=True
     )
+    for name, inner in weights.items():
+        keys = ("loc", "scale")
+        style.check(f"weights[{name!r}]", inner, "posteriors", keys=keys)
     panels = style.panels(
         ax, 2 * len(weights), 2, height=2.3, margin=1.2, sharex="col"
     ).reshape(-1, 2)
@@ -212,7 +228,10 @@ def posterior_scatter(
     axes = plotting.posterior_scatter({"dense": layer}, {"dense": 1.0})
     ```
     """
-    style.check("layers", layers, "layers")
+    keys = ("loc", "scale", "bias_loc", "bias_scale")
+    style.check("layers", layers, "layers", keys=keys)
+    priors = {} if prior_variances is None else prior_variances
+    _validation.instance("prior_variances", priors, Mapping, "a dict or None")
     count = len(layers)
     panels = style.panels(ax, count, count, width=3.0, margin=1.4, sharey=True)
     x = "posterior mean (units of the weight)"
@@ -229,8 +248,9 @@ def posterior_scatter(
             )
             if loc.size:
                 axes.scatter(loc, 2.0 * np.log(scale), label=kind, **look)
-        variance = (prior_variances or {}).get(name)
+        variance = priors.get(name)
         if variance is not None:
+            _validation.positive(f"prior_variances[{name!r}]", variance)
             look = {"color": style.COLORS[0], "linestyle": ":"}
             axes.axhline(np.log(variance), **look, label="prior")
         axes.set_title(name)

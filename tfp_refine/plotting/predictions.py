@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tfp_refine import _validation
 from tfp_refine.plotting import style
 
 _CELL = 0.72  # Inches, the width of an image.
@@ -53,14 +54,20 @@ def predictive_bands(
     axes = plotting.predictive_bands(x, {"VI": band}, truth=x**3)
     ```
     """
-    style.check("predictors", predictors, "predictors")
-    x = np.asarray(x)
+    keys = ("mean", "scale")
+    style.check("predictors", predictors, "predictors", keys=keys)
+    x = _validation.array("x", x, None)
+    if data is not None:
+        data = _validation.array("data", data, 2, None)
+    if truth is not None:
+        truth = _validation.array("truth", truth, len(x))
+    _validation.positive_integer("num_scales", num_scales)
     blue, orange, *_ = style.COLORS
     fill: dict[str, Any] = {"color": blue, "alpha": 0.18, "linewidth": 0}
     panels = style.panels(ax, len(predictors), margin=1.0, sharey=True)
     style.label(panels, "input x", "output y")
     for axes, (name, predictor) in zip(panels, predictors.items(), strict=True):
-        mean, scale = (np.asarray(predictor[k]) for k in ("mean", "scale"))
+        mean, scale = (np.asarray(predictor[k]) for k in keys)
         for width in range(num_scales, 0, -1):
             reach = width * scale
             axes.fill_between(x, mean - reach, mean + reach, **fill)
@@ -113,7 +120,8 @@ def prediction_intervals(
     axes = plotting.prediction_intervals({"VI": curves})
     ```
     """
-    style.check("predictors", predictors, "predictors")
+    keys = ("target", "mean", "low", "high")
+    style.check("predictors", predictors, "predictors", keys=keys)
     blue, orange, *_ = style.COLORS
     panels = style.panels(
         ax, len(predictors), margin=1.3, sharex=True, sharey=True
@@ -123,8 +131,7 @@ def prediction_intervals(
     )
     for axes, (name, predictor) in zip(panels, predictors.items(), strict=True):
         target, mean, low, high = (
-            np.asarray(predictor[key], np.float64)
-            for key in ("target", "mean", "low", "high")
+            np.asarray(predictor[key], np.float64) for key in keys
         )
         axes.axline((target[0], target[0]), slope=1.0, **style.REFERENCE)
         outside = (target < low) | (target > high)
@@ -198,7 +205,16 @@ def rotated_digit(
     axes = plotting.rotated_digit(images, angles, {"VI": probs})
     ```
     """
+    angles = _validation.array("angles", angles, None)
     images = _checked_images(images, angles)
+    _validation.instance(
+        "class_names",
+        class_names,
+        Sequence | None,
+        "a sequence of names or None",
+    )
+    _validation.finite("min_prob", min_prob)
+    _validation.instance("predictors", predictors, Mapping, "a dict")
     draws = _checked_draws(predictors, len(angles), class_names)
     classes = _classes_to_show(draws, min_prob)
     width = max(_CELL * len(angles), 4.0)
@@ -270,11 +286,16 @@ def _classes_to_show(draws, min_prob):
 
 def _checked_images(images, angles):
     """Returns images `[A, H, W]` or `[A, H, W, 3]`."""
+    _validation.array("images", images)
     images = np.asarray(images)
     if images.ndim == 4 and images.shape[-1] == 1:
         images = images[..., 0]
     is_color = images.ndim == 4 and images.shape[-1] == 3
-    if not (images.ndim == 3 or is_color) or len(images) != len(angles):
+    if (
+        not (images.ndim == 3 or is_color)
+        or len(images) != len(angles)
+        or not images.size
+    ):
         raise ValueError(
             "`images` must have shape [A, H, W], [A, H, W, 1] or [A, H, W, 3] "
             f"with A={len(angles)}, as `angles`. "
@@ -287,7 +308,7 @@ def _checked_draws(predictors, num_angles, class_names):
     """Returns the class probabilities of draws, `[S, A, C]` each."""
     draws = {}
     for name, value in predictors.items():
-        probs = np.asarray(value)
+        probs = _validation.array(f"predictors[{name!r}]", value)
         draws[name] = probs[None] if probs.ndim == 2 else probs
     shapes = {name: probs.shape for name, probs in draws.items()}
     num_classes = {shape[-1] for shape in shapes.values() if shape}

@@ -2,7 +2,7 @@
 
 import math
 import os
-import pathlib
+from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
 from collections.abc import Sized
@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from tfp_refine import _storage
+from tfp_refine import _validation
 
 # CIE lightness 31, 71, 45, 0, 57, 78: distinct in grey, and with deuteranopia,
 # protanopia and tritanopia.
@@ -40,6 +41,8 @@ _STYLE = {
     "lines.markersize": 4.0,
 }
 REFERENCE = {"color": "0.45", "linestyle": ":", "linewidth": 1.5}
+# Fonts have no smaller pixels.
+_LEAST_DPI = 10
 # Labels of axes, by the names of metrics in records and histories.
 LABELS = {
     "accuracy": "accuracy (fraction)\nhigher is better",
@@ -98,6 +101,11 @@ def panels(
                 f"{type(given.flat[0] if given.size else ax).__name__}"
             )
         return given
+    if not count:
+        raise ValueError(
+            "`labels`, or the first of `curves`, must hold a metric. "
+            "Received: none"
+        )
     rows = math.ceil(count / columns)
     columns = math.ceil(count / rows)
     size = (margin + width * columns, height * rows)
@@ -145,12 +153,27 @@ def legend_above(axes: Axes, title: str, **options: Any) -> None:
     ).set_alignment("left")
 
 
-def check(name: str, value: Any, wanted: str, nested: bool = False) -> None:
-    """Raises `ValueError` if a dict is empty, or if one of its values is."""
-    if not isinstance(value, Mapping):
-        raise ValueError(
-            f"`{name}` must be a dict of {wanted}. Received: {name}={value!r}"
-        )
+def check(
+    name: str,
+    value: Any,
+    wanted: str,
+    nested: bool = False,
+    keys: Collection[str] | None = None,
+) -> None:
+    """Checks a dict of sized values, which is not empty.
+
+    Args:
+        name: Name of the argument.
+        value: Value to check.
+        wanted: Description of its contents.
+        nested: Whether no value may be empty.
+        keys: Entries that each value, a dict, must have; `None` if they may
+            be something else.
+
+    Raises:
+        ValueError: If `value` is not so.
+    """
+    _validation.instance(name, value, Mapping, f"a dict of {wanted}")
     sizes = {
         key: None
         if isinstance(inner, str) or not isinstance(inner, Sized)
@@ -164,6 +187,18 @@ def check(name: str, value: Any, wanted: str, nested: bool = False) -> None:
     ):
         raise ValueError(
             f"`{name}` must hold {wanted}. Received: {name} of sizes {sizes}"
+        )
+    if keys is not None:
+        for key, inner in value.items():
+            check_entries(f"{name}[{key!r}]", inner, keys)
+
+
+def check_entries(name: str, value: Any, keys: Collection[str] = ()) -> None:
+    """Raises `ValueError` for all but a dict that has keys, perhaps others."""
+    if not isinstance(value, Mapping) or not {*keys} <= value.keys():
+        wanted = " with " * bool(keys) + ", ".join(map(repr, keys))
+        raise ValueError(
+            f"`{name}` must be a dict{wanted}. Received: {name}={value!r}"
         )
 
 
@@ -194,12 +229,13 @@ def save(
             array of any shape.
         path: File, whose ending is the format (PNG without one), or a binary
             stream for a PNG. An interruption leaves the old file or the new.
-        dpi: Dots per inch. Defaults to `150`.
+        dpi: Dots per inch, at least 10. Defaults to `150`.
         close: Whether pyplot forgets the figure, so that programs can draw
             many of them. Defaults to `False`.
 
     Raises:
-        ValueError: If `axes` are none, or Matplotlib has no such format.
+        ValueError: If `axes`, `path` or `dpi` is none, or Matplotlib has no
+            such format.
         OSError: If the file cannot be written.
 
     Example:
@@ -219,8 +255,14 @@ def save(
                 f"Received: {type(axes).__name__}"
             )
         axes = given.flat[0].get_figure(root=True)
-    if isinstance(path, str | os.PathLike):
-        path = pathlib.Path(path)
+    if _validation.finite("dpi", dpi) < _LEAST_DPI:
+        raise ValueError(
+            f"`dpi` must be at least {_LEAST_DPI}. Received: dpi={dpi!r}"
+        )
+    if not hasattr(path, "write"):
+        path = _validation.path("path", path)
+        if not path.name:
+            raise ValueError(f"`path` must name a file. Received: {path=}")
         ending = path.suffix or ".png"
         with _storage.replacing(path.with_suffix(ending)) as file:
             axes.savefig(file, dpi=dpi, format=ending[1:])

@@ -8,12 +8,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
+from tfp_refine import _validation
 from tfp_refine.plotting import style
 
 
 @style.styled
 def learning_curves(
-    history: Mapping[str, Sequence[float]] | None,
+    history: Mapping[str, Sequence[float]],
     x_label: str = "epoch",
     *,
     ax: style.Ax = None,
@@ -42,8 +43,9 @@ def learning_curves(
     axes = plotting.learning_curves(fit.history)
     ```
     """
-    history = {name: style.finite(v) for name, v in (history or {}).items()}
     style.check("history", history, "metrics, each with values", nested=True)
+    history = {name: style.finite(v) for name, v in history.items()}
+    _validation.instance("x_label", x_label, str, "a string")
     metrics = list(dict.fromkeys(n.removeprefix("val_") for n in history))
     panels = style.panels(ax, len(metrics), 3, height=2.8)
     style.label(panels, x_label)
@@ -100,6 +102,11 @@ def convergence(
     ```
     """
     style.check("curves", curves, "methods, each with runs", nested=True)
+    _validation.instance("labels", labels, Mapping, "a dict of labels")
+    for name, runs in curves.items():
+        runs = dict(enumerate(runs))
+        keys = ("step", *labels)
+        style.check(f"curves[{name!r}]", runs, "runs", keys=keys)
     panels = style.panels(ax, len(labels), len(labels), margin=1.6)
     for axes, (metric, label) in zip(panels, labels.items(), strict=True):
         shown: list[float] = []
@@ -156,7 +163,9 @@ def memorization(
     axes = plotting.memorization({"VI": curve}, chance=0.1)
     ```
     """
-    style.check("curves", curves, "predictors")
+    keys = ("step", "train_accuracy", "test_accuracy")
+    style.check("curves", curves, "predictors", keys=keys)
+    _validation.proportion("chance", chance)
     panels = style.panels(ax, 2, margin=1.6, sharey=True)
     y = "accuracy on random labels (fraction)\nabove chance: memorized"
     style.label(panels, "training step", y)
@@ -194,6 +203,8 @@ def elbo_staircase(
     axes = plotting.elbo_staircase(ensemble.history)
     ```
     """
+    keys = ("steps", "trace_step", "trace_elbo", "elbo_init", "elbo_aux")
+    style.check_entries("staircase", staircase, keys)
     steps, trace, after = (
         np.asarray(staircase[name])
         for name in ("trace_step", "trace_elbo", "elbo_aux")
