@@ -165,54 +165,29 @@ def _add(name, call, templates=None, /, **arguments):
     BASES[name] = Base(call, lambda: dict(arguments), templates or {})
 
 
+def _public(room, kind=object):
+    """Returns the functions and the classes of a kind that have a base."""
+    found = {name: getattr(room, name) for name in room.__all__}
+    room = room.__name__.rpartition(".")[2]
+    return {
+        name: one
+        for name, one in found.items()
+        if (kind is object or (inspect.isclass(one) and issubclass(one, kind)))
+        and f"{room}.{name}" not in WITHOUT
+    }
+
+
 def _fields(found):
     return [getattr(found, f.name) for f in dataclasses.fields(found)]
 
 
 # Metrics and losses.
 
-for _name in (
-    "accuracy", "area_under_risk_coverage", "brier_score",
-    "expected_calibration_error", "maximum_calibration_error",
-):  # fmt: skip
-    _add(f"metrics.{_name}", getattr(tfr.metrics, _name), y_true=_Y,
-         probs=_PROBS)  # fmt: skip
-# Means of empty bins are NaN.
-_add(
-    "metrics.calibration_bins",
-    lambda **arguments: tfr.metrics.calibration_bins(**arguments).counts,
-    y_true=_Y,
-    probs=_PROBS,
-)
-for _name in ("confidence", "predictive_entropy"):
-    _add(f"metrics.{_name}", getattr(tfr.metrics, _name), probs=_PROBS)
-for _name in ("expected_entropy", "mutual_information"):
-    _add(f"metrics.{_name}", getattr(tfr.metrics, _name), draws=_PROBS)
-_add(
-    "metrics.negative_log_likelihood",
-    tfr.metrics.negative_log_likelihood,
-    y_true=_Y,
-    draws=_PROBS,
-)
-for _name in ("auroc", "fpr_at_95_tpr"):
-    _add(
-        f"metrics.{_name}",
-        getattr(tfr.metrics, _name),
-        in_scores=_PLANE[:, 0],
-        out_scores=_PLANE[:, 1],
-    )
-_add("metrics.mmd", tfr.metrics.mmd, reference=_PLANE, samples=_PLANE + 1.0)
-for _name in (
-    "crps", "gaussian_negative_log_likelihood", "interval_coverage",
-    "moment_matched_negative_log_likelihood", "predictive_cdf",
-    "regression_calibration_error",
-):  # fmt: skip
-    _add(f"metrics.{_name}", getattr(tfr.metrics, _name), y_true=_PLANE,
-         loc=_LOC, scale=_SCALE)  # fmt: skip
-_add("metrics.predictive_variance", tfr.metrics.predictive_variance,
-     loc=_LOC, scale=_SCALE)  # fmt: skip
-_add("metrics.root_mean_squared_error", tfr.metrics.root_mean_squared_error,
-     y_true=_PLANE, loc=_LOC)  # fmt: skip
+_OF_METRICS = {
+    "draws": _PROBS, "probs": _PROBS, "loc": _LOC, "scale": _SCALE,
+    "in_scores": _PLANE[:, 0], "out_scores": _PLANE[:, 1],
+    "reference": _PLANE, "samples": _PLANE + 1.0,
+}  # fmt: skip
 
 
 def _streaming(kind, y_true, y_pred, sample_weight, **arguments):
@@ -221,17 +196,30 @@ def _streaming(kind, y_true, y_pred, sample_weight, **arguments):
     return float(metric.result())
 
 
-for _name in ("BrierScore", "ExpectedCalibrationError", "MeanLoss",
-              "NegativeLogLikelihood"):  # fmt: skip
-    _add(
-        f"metrics.{_name}",
-        functools.partial(_streaming, getattr(tfr.metrics, _name)),
-        y_true=_Y,
-        y_pred=_PROBS[0],
-        sample_weight=np.ones(_N),
-        **({"loss": tfr.losses.CategoricalNLL()}
-           if _name == "MeanLoss" else {}),
-    )  # fmt: skip
+for _name, _function in _public(tfr.metrics).items():
+    if inspect.isclass(_function):
+        _good = {
+            "y_true": _Y,
+            "y_pred": _PROBS[0],
+            "sample_weight": np.ones(_N),
+        }
+        if _name == "MeanLoss":
+            _good["loss"] = tfr.losses.CategoricalNLL()
+        _function = functools.partial(_streaming, _function)
+    else:
+        _parameters = inspect.signature(_function).parameters
+        _true = {"y_true": _PLANE if "loc" in _parameters else _Y}
+        _good = {
+            name: value
+            for name, value in (_true | _OF_METRICS).items()
+            if name in _parameters
+        }
+    _add(f"metrics.{_name}", _function, **_good)
+# Means of empty bins are NaN.
+BASES["metrics.calibration_bins"] = Base(
+    lambda **arguments: tfr.metrics.calibration_bins(**arguments).counts,
+    BASES["metrics.calibration_bins"].arguments,
+)
 
 _LOSSES = {
     "BernoulliNLL": (_Y[:, None] % 2, _PLANE[:, :1]),
@@ -294,24 +282,17 @@ def _of_dense(name, kind, **arguments):
     return [layer(_X), *layer.losses]
 
 
-for _name in ("CollapsedMeanKL", "CollapsedMeanVarianceKL",
-              "CollapsedVarianceKL", "EmpiricalBayesKL", "GaussianKL",
-              "LogUniformKL", "ScaleMixtureKL"):  # fmt: skip
+for _name, _kind in _public(tfr.regularizers, keras.Regularizer).items():
     _add(
         f"regularizers.{_name}",
-        functools.partial(
-            _of_dense, "kernel_regularizer", getattr(tfr.regularizers, _name)
-        ),
+        functools.partial(_of_dense, "kernel_regularizer", _kind),
     )
 _add("regularizers.get", tfr.regularizers.get, identifier="gaussian_kl")
 _add("regularizers.is_kl", tfr.regularizers.is_kl, regularizer="gaussian_kl")
-for _name in ("FixedVariancePosterior", "KTiedPosterior", "LowRankPosterior",
-              "MeanFieldPosterior"):  # fmt: skip
+for _name, _kind in _public(tfr.layers, tfr.layers.PosteriorFamily).items():
     _add(
         f"layers.{_name}",
-        functools.partial(
-            _of_dense, "kernel_posterior", getattr(tfr.layers, _name)
-        ),
+        functools.partial(_of_dense, "kernel_posterior", _kind),
     )
 
 
@@ -336,12 +317,7 @@ _ATTENTION = {
     "GroupQuery": {"head_dim": 2, "num_query_heads": 2,
                    "num_key_value_heads": 1},
 }  # fmt: skip
-for _name in tfr.layers.__all__:
-    _kind = getattr(tfr.layers, _name)
-    if not inspect.isclass(_kind) or f"layers.{_name}" in {*BASES, *WITHOUT}:
-        continue
-    if not issubclass(_kind, keras.layers.Layer):
-        continue
+for _name, _kind in _public(tfr.layers, keras.Layer).items():
     _good = {"inputs": _X}
     if "num_train_examples" in inspect.signature(_kind).parameters:
         _good |= {"num_train_examples": _N, "seed": 1}
@@ -653,10 +629,11 @@ def _initialized(kind, model, x, y, **arguments):
     return model.get_weights()
 
 
-for _name in ("Heuristic", "IBLM", "LSUV", "MOPED", "Orthogonal",
-              "Uninformative", "XavierNormal"):  # fmt: skip
+for _name, _kind in _public(tfr.initializers).items():
+    if not inspect.isclass(_kind):
+        continue
     BASES[f"initializers.{_name}"] = Base(
-        functools.partial(_initialized, getattr(tfr.initializers, _name)),
+        functools.partial(_initialized, _kind),
         lambda name=_name: (
             {
                 "model": _built(),
