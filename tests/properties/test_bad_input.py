@@ -75,6 +75,10 @@ def test_a_good_call_is_finite(name):
     [
         ("datasets.standardize_pixels", "images", np.ones((1, 0, 2, 3))),
         ("initializers.MOPED", "min_scale", 1e300),
+        ("Posterior.export", "input_signature", np.ones((2, 3))),
+        ("Posterior.export", "input_signature", tf.constant("a")),
+        ("layers.ConcreteDropout", "prior_scale", 1e300),
+        ("layers.Conv1DTransposeFlipout", "output_padding", "2"),
         ("optimizers.IVON", "beta_1", tf.constant("a")),
         (
             "plotting.reliability_diagram",

@@ -87,6 +87,13 @@ def _is_sizes(value: Any) -> bool:
     return bool(sizes) and max(sizes) < 2**31
 
 
+def _is_padding(value: Any) -> bool:
+    sizes = [value] if isinstance(value, numbers.Integral) else value
+    return value is None or all(
+        _validation.not_negative_integer("size", size) < 2**31 for size in sizes
+    )
+
+
 def _is_axes(value: Any) -> bool:
     if value is None:
         return True
@@ -127,6 +134,10 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "kernel_size": (_is_sizes, "a positive integer, or one for each axis"),
     "strides": (_is_sizes, "a positive integer, or one for each axis"),
     "dilation_rate": (_is_sizes, "a positive integer, or one for each axis"),
+    "output_padding": (
+        _is_padding,
+        "an integer, not negative, one for each axis, or None",
+    ),
     "attention_axes": (_is_axes, "an integer, a few of them, or None"),
     "sliding_window": (
         lambda value: (

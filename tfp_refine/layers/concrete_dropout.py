@@ -86,7 +86,7 @@ class ConcreteDropout(
         self.initial_rate = _validation.proportion(
             "initial_rate", initial_rate, one=False
         )
-        self.prior_scale = _validation.positive("prior_scale", prior_scale)
+        self.prior_scale = _validation.scale("prior_scale", prior_scale)
         self.temperature = _validation.positive("temperature", temperature)
         self.seed = seed
         self._kl_weight = kl_weight.KLWeight(kl_scale, num_train_examples)

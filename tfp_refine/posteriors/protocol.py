@@ -352,7 +352,18 @@ class Posterior(_validation.Shown, abc.ABC):
             )
         num_samples = _validation.positive_integer("num_samples", num_samples)
         self._check_ready()
-        specs = input_signature or copying.find_input_specs(self.model)
+        if input_signature is None:
+            specs = copying.find_input_specs(self.model)
+        elif all(
+            isinstance(leaf, tf.TensorSpec)
+            for leaf in tf.nest.flatten(input_signature) or [None]
+        ):
+            specs = input_signature
+        else:
+            raise ValueError(
+                "`input_signature` must be a tf.TensorSpec, or a structure of "
+                f"them. Received: {input_signature=}"
+            )
         if specs is None:
             raise ValueError(
                 f"The model '{self.model.name}' is subclassed, and its inputs "
@@ -387,13 +398,7 @@ class Posterior(_validation.Shown, abc.ABC):
             # Tables are no variables. Layers inside a text layer are not built.
             if hasattr(layer, "adapt") and layer.built:
                 archive.track(layer)
-        try:
-            archive.add_endpoint("serve", serve, input_signature=[specs])
-        except TypeError as error:
-            raise ValueError(
-                "`input_signature` must be a tf.TensorSpec, or a structure of "
-                f"them. Received: input_signature={input_signature!r}"
-            ) from error
+        archive.add_endpoint("serve", serve, input_signature=[specs])
         try:
             pathlib.Path(path).mkdir(parents=True, exist_ok=True)
             archive.write_out(str(path), verbose=False)
