@@ -79,6 +79,9 @@ def test_a_good_call_is_finite(name):
         ("Posterior.export", "input_signature", tf.constant("a")),
         ("layers.ConcreteDropout", "prior_scale", 1e300),
         ("layers.Conv1DTransposeFlipout", "output_padding", "2"),
+        ("models.ResNet", "kernel_initializer", np.ones((0, 3))),
+        ("models.ResNet", "name", np.ones(2)),
+        ("models.WideResNet", "name", np.ones(2)),
         ("optimizers.IVON", "beta_1", tf.constant("a")),
         (
             "plotting.reliability_diagram",

@@ -139,7 +139,9 @@ def ResNet(  # Named as a class, as models are in keras.applications.
             return make.make(keras.layers.Conv2D, **arguments, **deterministic)
         return make(
             conv_layer,
-            kernel_initializer=kernel_initializer or shrunk,
+            kernel_initializer=(
+                shrunk if kernel_initializer is None else kernel_initializer
+            ),
             bias_initializer=bias_initializer,
             **arguments,
         )
@@ -199,10 +201,15 @@ def ResNet(  # Named as a class, as models are in keras.applications.
             dense_layer,
             num_classes,
             name="outputs",
-            kernel_initializer=kernel_initializer or "he_normal",
+            kernel_initializer=(
+                "he_normal"
+                if kernel_initializer is None
+                else kernel_initializer
+            ),
             bias_initializer=bias_initializer,
         )
-    return keras.Model(inputs, last(x), name=name or f"resnet{depth}")
+    name = f"resnet{depth}" if name is None else name
+    return keras.Model(inputs, last(x), name=name)
 
 
 def ResNet20(

@@ -112,7 +112,7 @@ def WideResNet(  # Named as a class, as models are in keras.applications.
     return keras.Model(
         inputs,
         variants.head(make, x, num_classes),
-        name=name or f"wide_resnet_{depth}_{width}",
+        name=f"wide_resnet_{depth}_{width}" if name is None else name,
     )
 
 
