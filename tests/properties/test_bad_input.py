@@ -83,6 +83,7 @@ def test_a_good_call_is_finite(name):
         ("models.ResNet", "name", np.ones(2)),
         ("models.WideResNet", "name", np.ones(2)),
         ("optimizers.IVON", "beta_1", tf.constant("a")),
+        ("posteriors.fast_gradient_sign", "seed", 10**30),
         (
             "plotting.reliability_diagram",
             "bins",

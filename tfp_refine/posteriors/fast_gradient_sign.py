@@ -78,7 +78,7 @@ def fast_gradient_sign(
     view = functional.WeightView(model, "none")
     vector, fixed = view.params(), view.fixed()
     # Not `model(x)`, which would move the model's own random state.
-    outputs = view.call(x[:1], vector, fixed, seed)
+    outputs = view.call(x[:1], vector, fixed, 0)
     functional.objective.check_targets(loss, y, outputs)
     keys = functional.seeds.keys(seed, num_samples)
 
