@@ -13,14 +13,15 @@ class Program:
 
     Unlike a `tf.function` it never traces again: arguments of other shapes or
     dtypes than the first are an error. `varying` says for each argument, a
-    tensor or nested, whether its first axis may change. `trace_count` is 0 or
-    1.
+    tensor or nested, whether its first axis may change. `jit_compile` is that
+    of `tf.function`. `trace_count` is 0 or 1.
     """
 
-    def __init__(self, function, varying=()):
+    def __init__(self, function, varying=(), jit_compile=None):
         self.trace_count = 0
         self._function = function
         self._varying = tuple(varying)
+        self._jit_compile = jit_compile
         self._specs = None
         self._compiled = None
 
@@ -33,7 +34,7 @@ class Program:
                 for argument, varies in zip(arguments, varying, strict=True)
             )
             self._compiled = tf.function(
-                self._trace, autograph=False
+                self._trace, autograph=False, jit_compile=self._jit_compile
             ).get_concrete_function(*self._specs)
             _forget_gradients(self._compiled)
         self._check(arguments)

@@ -7,6 +7,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from tfp_refine.functional import files
+from tfp_refine.functional import program
 from tfp_refine.functional import progress
 
 # Transitions between which Python shows, and saves, how far it is.
@@ -45,7 +46,7 @@ def sample(
             seed=seed,
         )
 
-    program = tf.function(segment, autograph=False, jit_compile=jit_compile)
+    run = program.Program(segment, jit_compile=jit_compile)
     first = start, kernel.bootstrap_results(start)
     (state, results), traces = first, []
     arrays = checkpoint and checkpoint.load()
@@ -61,7 +62,7 @@ def sample(
     bar = progress.Progress("NUTS", num_steps, verbose, unit="transitions")
     done = sum(len(one.z) for one in traces)
     for begin in range(done, num_steps, _SEGMENT):
-        states, found, results = program(
+        states, found, results = run(
             state, results, tf.constant([seed % 2**31, begin], tf.int32)
         )
         state = states[-1]
