@@ -48,7 +48,9 @@ test-slow: lint ## Check style and types, run every test
 torture: $(TEST_STAMP) ## Attack all functions, KILLS times; print a table
 	TFP_REFINE_KILLS=$(KILLS) $(BIN)/python -m pytest $(PYTEST_FLAGS) \
 		--verbose tests/integration/test_killed.py tests/integration/test_growth.py \
-		tests/integration/test_damaged.py tests/experiments/test_killed.py \
+		tests/integration/test_damaged.py tests/functional/test_files.py \
+		tests/functional/test_resumable.py tests/posteriors/test_posterior_file.py \
+		tests/test_storage.py tests/experiments/test_killed.py \
 		tests/distribute tests/refinement/test_cluster.py \
 		tests/properties/test_bad_input.py
 

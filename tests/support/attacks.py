@@ -29,12 +29,12 @@ class Attacks:
 def table(reports):
     """Returns the lines of a table: kind, target, tried, survived, failed.
 
-    A test without counts is one attack.
+    A test without counts is one attack, of those of its file.
     """
     rows = {}
     for report in reports:
         counts = dict(report.user_properties).get(_PROPERTY) or {
-            f"{report.nodeid.rpartition('::')[2]}|": [1, int(report.passed)]
+            f"{report.nodeid.partition('::')[0]}|": [1, int(report.passed)]
         }
         for key, added in counts.items():
             row = rows.setdefault(key, [0, 0])

@@ -5,9 +5,9 @@ import types
 from tests.support import attacks
 
 
-def report(passed, record=None):
+def report(passed, record=None, name="test_it"):
     return types.SimpleNamespace(
-        user_properties=record or [], passed=passed, nodeid="a.py::test_it"
+        user_properties=record or [], passed=passed, nodeid=f"a.py::{name}"
     )
 
 
@@ -21,6 +21,6 @@ def test_attacks_are_summed_by_kind_and_target():
     assert rows[1].split() == ["SIGKILL", "on", "refine", "6", "4", "2"]
 
 
-def test_a_test_without_counts_is_one_attack():
-    rows = attacks.table([report(True), report(False)])
-    assert rows[1].split() == ["test_it", "2", "1", "1"]
+def test_a_test_without_counts_is_one_attack_of_its_file():
+    rows = attacks.table([report(True), report(False, name="test_more[1]")])
+    assert rows[1].split() == ["a.py", "2", "1", "1"]
