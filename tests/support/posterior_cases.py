@@ -69,9 +69,9 @@ def _variational(kind, **options):
     return tfr.posterior(network(kind, bayesian=True, **options))
 
 
-def _refined(kind, **options):
+def _refined(start, kind, **options):
     return tfr.refine(
-        network(kind, bayesian=True, **options),
+        start(kind, **options),
         *data(kind),
         num_members=3,
         variance_ratios=(0.7, 0.7),
@@ -91,29 +91,6 @@ def _ivon(kind, **options):
     model.compile(optimizer, trained.loss, run_eagerly=True)
     model.fit(*data(kind), batch_size=NUM_EXAMPLES, epochs=12, verbose=0)
     return tfr.posterior(model)
-
-
-def _refined_ivon(kind, **options):
-    return tfr.refine(
-        _ivon(kind, **options),
-        *data(kind),
-        num_members=3,
-        variance_ratios=(0.7, 0.7),
-        steps=5,
-        seed=1,
-        verbose=0,
-    )
-
-
-def _refined_fits(kind, **options):
-    return tfr.refine(
-        _deep_ensemble(kind, bayesian=True, **options),
-        *data(kind),
-        variance_ratios=(0.7, 0.7),
-        steps=5,
-        seed=1,
-        verbose=0,
-    )
 
 
 def _mc_dropout(kind, **options):
@@ -144,18 +121,6 @@ def _diagonal_laplace(kind, **options):
     return tfr.laplace.DiagonalLaplace(
         network(kind, **options), likelihood
     ).fit(*data(kind), verbose=0)
-
-
-def _refined_laplace(kind, **options):
-    return tfr.refine(
-        _laplace(kind, **options),
-        *data(kind),
-        num_members=3,
-        variance_ratios=(0.7, 0.7),
-        steps=5,
-        seed=1,
-        verbose=0,
-    )
 
 
 def _nuts(kind, **options):
@@ -219,15 +184,19 @@ def _temperature(kind, **options):
 
 CLASSIFIERS = {
     "variational": _variational,
-    "refined": _refined,
+    "refined": functools.partial(
+        _refined, functools.partial(network, bayesian=True)
+    ),
     "ivon": _ivon,
-    "refined_ivon": _refined_ivon,
-    "refined_fits": _refined_fits,
+    "refined_ivon": functools.partial(_refined, _ivon),
+    "refined_fits": functools.partial(
+        _refined, functools.partial(_deep_ensemble, bayesian=True)
+    ),
     "mc_dropout": _mc_dropout,
     "laplace_full": _laplace,
     "laplace_kron": functools.partial(_laplace, hessian="kron"),
     "laplace_diag": functools.partial(_laplace, hessian="diag"),
-    "refined_laplace": _refined_laplace,
+    "refined_laplace": functools.partial(_refined, _laplace),
     "laplace_all_layers": _diagonal_laplace,
     "flow": _flow,
     "nuts": _nuts,
