@@ -23,7 +23,7 @@ PATIENCE = 300
 class Chief:
     """The process of a chief."""
 
-    def __init__(self, folder, cluster=None, where="cluster"):
+    def __init__(self, folder, cluster=None, where="cluster", start="layers"):
         self.path = folder / "ensemble.npz"
         self.saved = folder / "work" / "refinement.ckpt"
         self._began_with = self._saved_at()
@@ -39,6 +39,7 @@ class Chief:
                 cluster_chief.__file__,
                 str(self.saved.parent),
                 str(self.path),
+                start,
                 "here" if cluster is None else where,
             ],
             env=environment,
@@ -106,6 +107,18 @@ def test_a_killed_worker_does_not_change_the_ensemble(
         cluster.start("worker", 1)
     assert chief.process.poll() is None  # not done before
     assert_same(chief.result(), expected)
+
+
+def test_correlated_weights_are_refined_alike_whatever_dies(cluster, tmp_path):
+    expected = Chief(tmp_path / "here", start="laplace").result()
+    chief = Chief(tmp_path / "cluster", cluster, start="laplace")
+    chief.wait_for_a_save()
+    cluster.kill("worker", 1)
+    assert chief.process.poll() is None  # not done before
+    chief.kill()
+    again = Chief(tmp_path / "cluster", cluster, start="laplace")
+    cluster.start("worker", 1)
+    assert_same(again.result(), expected)
 
 
 def test_a_killed_chief_goes_on_where_it_was(cluster, expected, tmp_path):

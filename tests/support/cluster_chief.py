@@ -1,8 +1,9 @@
 """A chief that refines a model; a process of its own.
 
 Run as a script, with the folder of the checkpoint, the file of the ensemble's
-arrays, and `here`, `cluster`, `impatient` or `member_by_member`: by a cluster,
-each member a job of its own, after which the work is saved.
+arrays, what is refined, a name in `STARTS`, and `here`, `cluster`, `impatient`
+or `member_by_member`: by a cluster, each member a job of its own, after which
+the work is saved.
 """
 
 import pathlib
@@ -42,9 +43,27 @@ def data():
     return x, np.sin(np.sum(x, axis=1, keepdims=True))
 
 
+def laplace():
+    """Makes a Gaussian of correlated weights, always the same."""
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential(
+        [
+            keras.Input((4,)),
+            keras.layers.Dense(20, activation="relu"),
+            keras.layers.Dense(1),
+        ]
+    )
+    return tfr.laplace.LastLayerLaplace(model, "regression").fit(
+        *data(), verbose=0
+    )
+
+
+STARTS = {"layers": model, "laplace": laplace}
+
+
 def main():
     """Refines, and writes what came of it."""
-    folder, path, where = sys.argv[1:]
+    folder, path, start, where = sys.argv[1:]
     coordinator = None
     if where != "here":
         coordinator = tfr.distribute.connect(timeout=300)
@@ -54,7 +73,7 @@ def main():
     if alone:
         loop.Loop.save_every = loop.Loop.save_ratio = 0.0
     ensemble = tfr.refine(
-        model(),
+        STARTS[start](),
         *data(),
         num_members=NUM_MEMBERS,
         steps=STEPS,

@@ -24,6 +24,8 @@ METHODS = (
     "swag",
     "cyclical_sghmc",
     "nuts",
+    "refine_full",
+    "refine_kron",
     "laplace_refine",
 )
 
@@ -59,6 +61,14 @@ def make(method, folder):
         )
         model.fit(x, y, epochs=20, verbose=0, callbacks=[callback])
         made = callback.ensemble
+    elif method.startswith("refine_"):  # of a correlated Gaussian
+        laplace = tfr.laplace.LastLayerLaplace(
+            model, "classification", method.removeprefix("refine_")
+        )
+        laplace.fit(x, y, verbose=0)
+        made = tfr.refine(
+            laplace, x, y, num_members=3, steps=3000, batch_size=16, **options
+        )
     elif method == "laplace_refine":
         saved = pathlib.Path(folder or ".") / "laplace.posterior"
         if folder and saved.exists():
