@@ -268,13 +268,15 @@ def test_refined_laplace_is_nearer_to_the_posterior():
         learning_rate=0.3,
         learning_rate_decay="linear",
     )
+    flow = laplace.refine(flow="radial", flow_length=5, seed=0, verbose=0)
     grid = trained_models.LogisticGrid(x, y, precision)
     reference = grid.sample(np.random.default_rng(1), 2000)
-    before, after = (
+    before, after, after_flow = (
         metrics.mmd(reference, one.sample(2000, seed=2))
-        for one in (laplace, ensemble)
+        for one in (laplace, ensemble, flow)
     )
     assert 10.0 * after < before
+    assert 2.0 * after_flow < after
     error = ensemble.elbo_final.std() / np.sqrt(50)
     bound = ensemble.elbo_final.mean()
     assert laplace.elbo(1000).mean() + 1.0 < bound
