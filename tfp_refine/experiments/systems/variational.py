@@ -67,15 +67,7 @@ def convert(fit, start):
     """Gives a network posteriors around its weights, and trains these."""
     begin = time.monotonic()
     config = fit.config
-    model = models.to_bayesian(
-        start.model,
-        num_train_examples=len(fit.data.train[0]),
-        estimator=_estimator(config),
-        regularizer=_gaussian_prior(config),
-        posterior=layers.MeanFieldPosterior(config.initial_scale),
-        initializer=None,
-        seed=fit.seed("weights"),
-    )
+    model = _bayesian(fit, start.model, config.initial_scale)
     layers.set_kl_scale(model, config.kl_scale)
     _compile(fit, model, config.train_steps)
     return _trained(fit, model, config.train_steps, begin, start)
@@ -144,34 +136,36 @@ def refine(fit, start):
 
 def refine_ensemble(fit, start):
     """Refines posteriors around trained networks, one member from each."""
+    posterior = _bayesian(fit, start.posterior, fit.config.member_scale)
+    sample_weight = None
+    if fit.config.member_kl_scale != 1.0:
+        num_examples = len(fit.data.train[0])
+        sample_weight = np.full(num_examples, 1.0 / fit.config.member_kl_scale)
+    return _refined(
+        fit,
+        start,
+        posterior,
+        posterior.params.size,
+        sample_weight=sample_weight,
+    )
+
+
+def _bayesian(fit, trained, scale):
+    """Gives trained networks posteriors of some scale around their weights."""
     config = fit.config
-    bayesian = models.to_bayesian(
-        start.posterior,
+    estimator = config.conv_estimator
+    if config.model == "mlp":
+        estimator = config.dense_estimator
+    prior = regularizers.GaussianKL(networks.prior_scale(config.prior_scale))
+    return models.to_bayesian(
+        trained,
         num_train_examples=len(fit.data.train[0]),
-        estimator=_estimator(config),
-        regularizer=_gaussian_prior(config),
-        posterior=layers.MeanFieldPosterior(config.member_scale),
+        estimator=estimator,
+        regularizer=prior,
+        posterior=layers.MeanFieldPosterior(scale),
         initializer=None,
         seed=fit.seed("weights"),
     )
-    sample_weight = None
-    if config.member_kl_scale != 1.0:
-        num_examples = len(fit.data.train[0])
-        sample_weight = np.full(num_examples, 1.0 / config.member_kl_scale)
-    return _refined(
-        fit, start, bayesian, bayesian.params.size, sample_weight=sample_weight
-    )
-
-
-def _estimator(config):
-    """Returns the estimator of a network's layers."""
-    if config.model == "mlp":
-        return config.dense_estimator
-    return config.conv_estimator
-
-
-def _gaussian_prior(config):
-    return regularizers.GaussianKL(networks.prior_scale(config.prior_scale))
 
 
 def _refined(fit, start, posterior, num_numbers, **weights):
