@@ -76,7 +76,9 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
         prior_scale: Standard deviation of the prior of each weight; `None`: no
             prior. Defaults to `1.0`.
         hessian_init: `h` at the start, positive. Smaller values start from a
-            wider posterior. Defaults to `0.5`.
+            wider posterior. Steps are in proportion to it and to
+            `learning_rate`: with a large one, such as `100`, that should be
+            small, such as 0.003. Defaults to `0.5`.
         beta_1: Decay of the mean of the gradients, in [0, 1). Defaults to
             `0.9`.
         beta_2: Decay of the mean of the Hessians, in [0, 1). Defaults to

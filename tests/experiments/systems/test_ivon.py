@@ -39,10 +39,11 @@ def test_ivon_is_trained_on_from_its_posterior(tmp_path):
         segments=1, num_members=1, refine_steps=1, variance_ratios=("0.5",),
         output_dir=str(tmp_path),
     )  # fmt: skip
-    scales = {}
+    scales, optimizers = {}, {}
 
     def observe(fit, model, entry):
         scales[str(fit.expression)] = tfr.posterior(model).scale
+        optimizers[str(fit.expression)] = model.optimizer
         return {}
 
     made = bench.Bench("compare", config, (fits.COSTS,), observe)
@@ -51,6 +52,15 @@ def test_ivon_is_trained_on_from_its_posterior(tmp_path):
     scale, longer = scales["ivon"], scales["longer(ivon)"]
     assert np.all(longer < 2.0 * scale)
     assert np.mean(scale) > 3.0 / np.sqrt(1000.0 * 246)
+    # A learning rate is relative to the precision at the start, a limit is not.
+    first, second = optimizers["ivon"], optimizers["longer(ivon)"]
+    np.testing.assert_allclose(
+        second.hessian_init, np.exp(np.mean(-2.0 * np.log(scale))) / 246, 1e-3
+    )
+    np.testing.assert_allclose(
+        second.clip_radius * second.hessian_init,
+        first.clip_radius * first.hessian_init,
+    )
 
 
 @pytest.mark.slow

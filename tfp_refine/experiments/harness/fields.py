@@ -232,11 +232,14 @@ class Variational(config.Config):
             of converted, and that of fv.
         kl_scale: Factor on the KL divergence of variational systems; 1 is a
             true bound.
-        ivon_learning_rate: Of ivon, with the schedule of the others.
+        ivon_learning_rate: Of ivon, with the schedule of the others. Defaults
+            to 0.02, for regression to 0.003.
         ivon_hessian_init: Of ivon: curvature that it starts from; less starts
             from a wider posterior.
         ivon_memory: Of ivon: part of the steps of a training over which
             curvatures are averaged.
+        ivon_clip_radius: Of ivon: limit of a step, as a multiple of the
+            learning rate times the curvature that it starts from.
         posterior_rank: Of k_tied and low_rank. Defaults to 2 and 5, or less in
             small layers.
         prior_warmup: Of optimized: segments of a training before the first
@@ -271,9 +274,10 @@ class Variational(config.Config):
     prior_scale: str | None = None
     initial_scale: Positive = 1e-2
     kl_scale: NotNegative = 1.0
-    ivon_learning_rate: Positive = 0.02
-    ivon_hessian_init: Positive = 0.5
+    ivon_learning_rate: Positive | None = None
+    ivon_hessian_init: Positive = 100.0
     ivon_memory: Part = 0.1
+    ivon_clip_radius: Positive = 0.1
     posterior_rank: Count | None = None
     prior_warmup: Length = 1
     learn_prior_mean: bool = False
@@ -515,6 +519,7 @@ class Bench(
                 else self.lengths(num_examples, batch_size, 8000)
             ),
             "learning_rate": 3e-3 if is_image else 1e-2,
+            "ivon_learning_rate": 3e-3 if kind == "regression" else 0.02,
             "prior_scale": "0.3" if is_image else "1.0",
             "dropout": 0.3 if is_image else 0.05,
             "sgd_learning_rate": 1e-5 if kind == "regression" else 0.01,

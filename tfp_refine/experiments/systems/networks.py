@@ -254,6 +254,7 @@ def compile_network(
             _number(config),
             config.ivon_hessian_init,
             beta_2=1.0 - 1.0 / max(2.0, config.ivon_memory * steps),
+            clip_radius=config.ivon_clip_radius,
             seed=seed,
         )
     else:

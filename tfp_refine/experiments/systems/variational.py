@@ -56,10 +56,16 @@ def _train_on(fit, start, steps):
     model.set_weights(start.model.get_weights())
     if fit.network.family == "ivon":
         model.optimizer.build(model.trainable_variables)
-        for slot, trained in zip(
-            _precisions(model), _precisions(start.model), strict=True
-        ):
+        precisions = _precisions(start.model)
+        for slot, trained in zip(_precisions(model), precisions, strict=True):
             slot.assign(trained)
+        # Learning rates are relative to the precision at the start; the limit
+        # of a step stays.
+        logs = [np.log(precision).ravel() for precision in precisions]
+        typical = float(np.exp(np.mean(np.concatenate(logs))))
+        optimizer = model.optimizer
+        optimizer.clip_radius *= optimizer.hessian_init / typical
+        optimizer.hessian_init = typical
     return _trained(fit, model, steps, begin, start)
 
 
