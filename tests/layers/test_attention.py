@@ -477,6 +477,14 @@ def test_bad_arguments(kind, arguments, message):
         kind(**sizes | arguments)
 
 
+@pytest.mark.parametrize("axes", [(2,), (-1,), (1, -2), (9,)], ids=str)
+def test_axes_that_tokens_do_not_have_are_refused(axes):
+    layer, x = make(MULTI, attention_axes=axes), tokens(2, 3, 6)
+    with pytest.raises(ValueError, match="`attention_axes` must be.*2, 3, 6"):
+        layer(x, x)
+    assert make(MULTI, attention_axes=-2)(x, x).shape == x.shape
+
+
 @pytest.mark.parametrize("kind", [MULTI, GROUP])
 def test_scores_and_flash_attention_exclude_each_other(kind):
     layer, x = make(kind, flash_attention=True), tokens(2, 3, 6)

@@ -191,6 +191,25 @@ class VariationalMultiHeadAttention(
             )
         super().__init__(**argument_types.passed(locals()))
 
+    def build(
+        self,
+        query_shape: argument_types.Shape,
+        value_shape: argument_types.Shape,
+        key_shape: argument_types.Shape | None = None,
+    ) -> None:
+        rank = len(query_shape)
+        axes = [
+            axis + rank if axis < 0 else axis
+            for axis in self._attention_axes or ()
+        ]
+        if not set(axes) <= set(range(rank - 1)) or len(set(axes)) < len(axes):
+            raise ValueError(
+                "`attention_axes` must be different axes of the query, and not "
+                "that of its features. Received: attention_axes="
+                f"{self._attention_axes}, query_shape={tuple(query_shape)}"
+            )
+        super().build(query_shape, value_shape, key_shape)
+
     def _shown_arguments(self) -> dict[str, Any]:
         shown = super()._shown_arguments()
         if self.value_dim == self.key_dim:  # the default
