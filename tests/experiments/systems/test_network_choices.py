@@ -161,6 +161,21 @@ def test_large_images_have_the_first_layers_of_large_ones(monkeypatch):
         assert model.get_layer("conv1").kernel_size == (kernel, kernel)
 
 
+def test_widths_of_alexnet_are_chosen(monkeypatch):
+    widths = (2, 3, 4, 5, 6, 7, 8)
+    for system in ("map", "vi"):
+        model = _build_images(monkeypatch, "alexnet", system, widths=widths)
+        outputs = [
+            layer.output.shape[-1]
+            for layer in model.layers
+            if layer.name.startswith(("conv_", "hidden_"))
+        ]
+        assert tuple(outputs) == widths
+    for name, given in (("resnet18", widths), ("alexnet", widths[1:])):
+        with pytest.raises(ValueError, match=f"--widths must be.*={name}"):
+            _build_images(monkeypatch, name, "map", widths=given)
+
+
 def test_networks_of_papers_have_no_multiplicative_layers(monkeypatch):
     with pytest.raises(ValueError, match="alexnet has no multiplicative"):
         _build_images(monkeypatch, "alexnet", "mnf")

@@ -143,6 +143,8 @@ class Network(config.Config):
             rows.
         hidden (common): Units of the hidden layers of mlp; of gru, its units;
             of text_transformer, those of the hidden layer of a block.
+        widths: Of alexnet: filters of the five convolutions, then units of the
+            two hidden dense layers. Defaults to those of the papers.
         embedding: Size of the word vectors of gru and text_transformer.
         activation: Activation of the hidden layers of mlp and lenet5.
         likelihood: Likelihood of a regression: Gaussian noise of one learned
@@ -160,6 +162,7 @@ class Network(config.Config):
 
     model: str | None = None
     hidden: Annotated[tuple[Count, ...], config.not_empty] = (50,)
+    widths: tuple[Count, ...] = ()
     embedding: Count = 64
     activation: Literal["relu", "tanh"] = "relu"
     likelihood: Literal["homoscedastic", "heteroscedastic"] = "homoscedastic"

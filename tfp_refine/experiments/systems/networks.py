@@ -105,6 +105,11 @@ def check_model(config: fields.Bench, kind: str) -> None:
             f"--model={name} needs one number of --hidden units. "
             f"Received: --hidden={config_lib.to_text(config.hidden)}"
         )
+    if config.widths and (name != "alexnet" or len(config.widths) != 7):
+        raise ValueError(
+            "--widths must be seven numbers, for --model=alexnet. Received: "
+            f"--widths={config_lib.to_text(config.widths)}, --model={name}"
+        )
     if config.activation != "relu" and not re.match("mlp|lenet5", name):
         raise ValueError(
             "--activation is for --model=mlp and lenet5. "
@@ -520,6 +525,8 @@ def _large(kind, network, config, sizes, arguments):
         }
     if "stem" in known and min(sizes["input_shape"][:2]) >= _LARGE_IMAGE:
         arguments["stem"] = "large"
+    if config.widths:
+        arguments["widths"] = config.widths
     return kind(**sizes, **arguments)
 
 
