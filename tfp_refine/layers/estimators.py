@@ -95,7 +95,7 @@ class Flipout(variational_layer.VariationalLayer):
         signs = random_draws.random_signs(
             drawn, like.dtype, self.seed_generator
         )
-        return keras.ops.reshape(signs, shape)
+        return signs if drawn is shape else keras.ops.reshape(signs, shape)
 
 
 def with_correlations(
