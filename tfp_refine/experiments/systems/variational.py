@@ -142,18 +142,11 @@ def refine(fit, start):
 
 def refine_ensemble(fit, start):
     """Refines posteriors around trained networks, one member from each."""
-    posterior = _bayesian(fit, start.posterior, fit.config.member_scale)
-    sample_weight = None
-    if fit.config.member_kl_scale != 1.0:
-        num_examples = len(fit.data.train[0])
-        sample_weight = np.full(num_examples, 1.0 / fit.config.member_kl_scale)
-    return _refined(
-        fit,
-        start,
-        posterior,
-        posterior.params.size,
-        sample_weight=sample_weight,
-    )
+    config, weights = fit.config, None
+    posterior = _bayesian(fit, start.posterior, config.member_scale)
+    if config.member_kl_scale != 1.0:
+        weights = np.full(len(fit.data.train[0]), 1.0 / config.member_kl_scale)
+    return _refined(fit, start, posterior, posterior.params.size, weights)
 
 
 def _bayesian(fit, trained, scale):
@@ -174,12 +167,12 @@ def _bayesian(fit, trained, scale):
     )
 
 
-def _refined(fit, start, posterior, num_numbers, **weights):
+def _refined(fit, start, posterior, num_numbers, weights=None):
     config = fit.config
     ensemble = refinement.refine(
         posterior,
         *fit.data.train,
-        **weights,
+        sample_weight=weights,
         num_members=config.num_members,
         variance_ratios=variance_ratios(config),
         steps=config.refine_steps,
