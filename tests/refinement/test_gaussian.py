@@ -151,6 +151,26 @@ def test_laplace_of_all_layers_is_a_start():
     assert ensemble.elbo_final.mean() > before.mean()
 
 
+@pytest.mark.slow
+def test_swag_is_a_start_once_it_has_a_prior():
+    model = plain()
+    model.compile("sgd", model.loss)
+    swag = tfr.ensembles.swag(
+        model, CASE.x, CASE.y, num_snapshots=3, steps_per_snapshot=2, rank=2,
+        seed=1, verbose=0,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="set its `prior_scale`"):
+        refine(swag)
+    swag.prior_scale = CASE.prior_scale
+    correlated = refine(swag, num_members=4, steps=50)
+    assert correlated.view.num_factors == 1
+    swag.covariance = covariances.Diagonal(swag.scale)
+    diagonal = refine(swag, num_members=4, steps=50)
+    assert diagonal.view.num_factors == 0
+    for ensemble in (correlated, diagonal):
+        assert ensemble.elbo_final.mean() > ensemble.elbo_init.mean()
+
+
 def of_some_weights():
     """Returns a posterior of a model that trains fewer weights by now."""
     layers = [keras.layers.Dense(n, use_bias=False) for n in (2, 1)]

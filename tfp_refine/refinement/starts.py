@@ -195,7 +195,8 @@ def _of_gaussian(posterior):
     if posterior.prior_scale is None:
         raise ValueError(
             "Refinement needs the prior of the weights, which this posterior "
-            f"does not have. Received: {posterior!r} with prior_scale=None"
+            "does not have: set its `prior_scale`. "
+            f"Received: {posterior!r} with prior_scale=None"
         )
     if not is_last_layer:
         view = functional.WeightView(view.model)
