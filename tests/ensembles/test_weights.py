@@ -40,6 +40,7 @@ def sghmc(*data, **given):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [deep_ensemble, swag, sghmc])
 def test_the_training_loss_is_weighted_as_that_of_fit(method, rng):
     x, y = rng.normal(size=(12, 2)), np.arange(12) % 3

@@ -273,6 +273,7 @@ def test_sections_without_results_are_left_out(make, tmp_path):
     assert sections(text) == ["Comparison", "Predictions", "Systems"]
 
 
+@pytest.mark.slow
 def test_results_without_test_metrics_are_reported(make, tmp_path):
     metrics = {"unseen/shuffled/auroc": 0.75, "of_its_own": 1.0}
     report.show(make(metrics=metrics, has_details=True))

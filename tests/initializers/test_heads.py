@@ -43,6 +43,7 @@ def test_heads_of_their_own_are_told_apart_by_what_they_move(first, rate, rng):
     np.testing.assert_allclose(scale, 0.1, rtol=0.05)
 
 
+@pytest.mark.slow
 def test_a_narrow_layer_before_the_last_is_no_head(rng):
     x = rng.normal(size=(60, 3)).astype("float32")
     y = x.sum(axis=1)

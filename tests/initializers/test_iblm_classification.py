@@ -173,6 +173,7 @@ def test_two_blobs_are_separated_by_a_line(make, num_outputs, rng):
     assert accuracy(model, x, labels) > 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("num_classes", "hidden", "seed"),
     [

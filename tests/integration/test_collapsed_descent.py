@@ -21,6 +21,7 @@ MINIMA = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MINIMA)
 def test_adam_reaches_the_stated_minimum(name):
     regularizer, variance = MINIMA[name]

@@ -216,6 +216,7 @@ def test_approximations_are_those_of_positions_as_examples(name, hessian):
     )
 
 
+@pytest.mark.slow
 def test_weights_are_of_examples_or_of_positions(rng):
     model, x, y, counts = problem("tokens")
     of_examples = rng.integers(0, 3, len(x)).astype(float)

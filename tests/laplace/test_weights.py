@@ -67,6 +67,7 @@ def numbers(posterior):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "likelihood", ["classification", "two classes", "regression"]

@@ -121,6 +121,7 @@ def test_filters_are_multiplied_and_biases_are_not(layout):
     exact.check_examples_are_independent(draws)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["channels_first", "groups_and_limit"])
 def test_one_kernel_has_the_moments_of_the_weights(layout):
     layer = built(layout, inference_estimator="reparameterization")

@@ -64,6 +64,7 @@ def test_a_strided_1x1_convolution_that_needs_xla_is_that_of_keras(
     np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make_layer", conv_layers.TRANSPOSED)
 @pytest.mark.parametrize("strides", [1, 2, 3, (1, 2), (3, 1)])
 @pytest.mark.parametrize("padding", ["valid", "same"])

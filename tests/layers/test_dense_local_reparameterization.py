@@ -22,6 +22,7 @@ make = functools.partial(
 )
 
 
+@pytest.mark.slow
 def test_it_keeps_the_contract_of_the_layers():
     layer_contract.check_layer(make, (3, 7), keras.layers.Dense)
 

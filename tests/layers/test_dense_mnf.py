@@ -28,6 +28,7 @@ make = functools.partial(
 X = np.array([[0.7, -1.0, 0.5], [-0.6, 0.4, 1.2]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "num_weights"),
     [

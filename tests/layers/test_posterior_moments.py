@@ -20,7 +20,9 @@ MOMENTS = {
         ),
     )
     for make_layer in layers_of_kind
-} | {
+}
+# Other shapes, of slow tests.
+SHAPES = {
     "low_rank-sequence-reparameterization": (
         layers.DenseReparameterization,
         "low_rank",
@@ -196,10 +198,16 @@ def _bias_matrix(layer, x):
     return np.stack(columns, axis=-1)
 
 
-@pytest.fixture(scope="module", params=MOMENTS)
+@pytest.fixture(
+    scope="module",
+    params=[
+        *MOMENTS,
+        *(pytest.param(name, marks=pytest.mark.slow) for name in SHAPES),
+    ],
+)
 def moments(request):
     keras.utils.set_random_seed(0)
-    return Moments(*MOMENTS[request.param])
+    return Moments(*(MOMENTS | SHAPES)[request.param])
 
 
 def test_each_output_has_the_exact_mean_and_variance(moments):

@@ -98,6 +98,7 @@ def _wide(kind):
     return {f"{part}_posterior": posterior for part, _ in kind.parts}
 
 
+@pytest.mark.slow
 def test_equal_numbers_have_equal_embeddings_of_the_posteriors_moments():
     kind = tfr.layers.EmbeddingReparameterization
     layer = make(kind, **_wide(kind))
@@ -155,6 +156,7 @@ def test_priors_know_the_inputs_of_a_unit(kind, twin):
     np.testing.assert_allclose(scales, [2**-0.5, 3**-0.5, 2**-0.5], rtol=1e-6)
 
 
+@pytest.mark.slow
 @recurrent
 def test_both_directions_draw_weights_of_their_own(kind, twin):
     wide = tfr.layers.MeanFieldPosterior(0.5)

@@ -310,6 +310,7 @@ def test_it_has_full_precision_in_layers_that_compute_in_half(dtype):
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("compiled", "optimizer"),
     [

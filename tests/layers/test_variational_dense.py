@@ -135,6 +135,7 @@ def test_a_short_last_batch_and_odd_widths_are_no_trouble(make_layer, rng):
     assert model.predict(x, verbose=0).shape == (151, 29)
 
 
+@pytest.mark.slow
 @all_layers
 def test_noise_under_xla_has_the_right_size_too(make_layer):
     layer = make_layer(

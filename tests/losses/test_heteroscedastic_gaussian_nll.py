@@ -180,6 +180,7 @@ def test_noise_layer_starts_from_its_initial_scale_for_every_input(rng):
     np.testing.assert_allclose(scale, np.full((7, 3), 0.3), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_learned_noise_is_the_deviation_of_the_least_squares_residuals(rng):
     # Maximum likelihood: the residuals' root mean square, of each target.
     x = rng.normal(size=(50, 2))

@@ -213,6 +213,7 @@ def test_gradients_are_finite_at_the_extremes(rng, name, extreme, dtype):
     assert np.all(np.isfinite(gradient))
 
 
+@pytest.mark.slow
 @ALL
 def test_a_compiled_loss_is_the_eager_one(rng, name):
     loss, y, outputs, _ = make(name, rng)

@@ -94,6 +94,7 @@ def assert_exact_in_single_precision(problem, rtol):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["scalar", "both"])
 def test_single_precision_is_exact_at_the_size_of_layers(rng, noise):
     problem = regression_problem.Problem(rng, (2000, 800, 2), noise)

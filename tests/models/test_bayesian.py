@@ -372,6 +372,7 @@ def test_files_and_mixed_precision(tmp_path):
     conversion.assert_equal_at_means(loaded, model, x)
 
 
+@pytest.mark.slow
 def test_seeds_differ_by_layer_and_fix_the_noise():
     model, x = convolutional(), images()
     draws = [

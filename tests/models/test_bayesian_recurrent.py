@@ -30,6 +30,7 @@ def test_texts_become_bayesian_and_back(kind):
     assert [type(a) for a in back.layers] == [type(a) for a in model.layers]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cell", "kind"),
     [
@@ -119,6 +120,7 @@ def test_both_directions_get_posteriors(merge_mode, tmp_path):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", ["first", "second"])
 def test_both_directions_are_chosen_together(chosen):
     model, x = bidirectional()

@@ -42,6 +42,7 @@ def _converted(ensemble, **arguments):
     return tfr.models.to_bayesian(ensemble, **arguments)
 
 
+@pytest.mark.slow
 def test_each_member_is_that_of_its_own_conversion(ensemble, data):
     converted = _converted(ensemble)
     x = data[0]

@@ -129,6 +129,7 @@ def test_transformers_are_converted_whole_and_back(name, rng, tmp_path):
         np.testing.assert_array_equal(now, before)
 
 
+@pytest.mark.slow
 @own_weights_stay
 @pytest.mark.parametrize("name", NETWORKS)
 def test_each_posterior_has_one_divergence_in_the_loss(name, rng):
@@ -539,6 +540,7 @@ def test_names_that_choose_nothing_are_refused(rng):
         conversion.convert(vision(rng)[0], layers="block_7/output")
 
 
+@pytest.mark.slow
 @own_weights_stay
 def test_frozen_layers_inside_are_copied_as_they_are(rng):
     model, x = vision(rng)
@@ -558,6 +560,7 @@ def test_frozen_layers_inside_are_copied_as_they_are(rng):
     assert_same_at_means(chosen, model, x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_frozen", [True, False])
 def test_a_converted_layer_is_saved_as_frozen_as_it_is(is_frozen, tmp_path):
     converted = conversion.convert(chain(InList(name="mine"), L.Dense(2)))
@@ -779,6 +782,7 @@ def test_preprocessing_inside_is_kept(rng):
     assert_same(tfr.models.to_deterministic(converted)(x), model(x))
 
 
+@pytest.mark.slow
 @own_weights_stay
 def test_mixed_precision_inside(rng):
     model = custom_networks.Backbone(10, 8, 1, dtype="mixed_bfloat16")
@@ -842,6 +846,7 @@ class Projection(L.EinsumDense):
     """Stands for one with posteriors."""
 
 
+@pytest.mark.slow
 def test_what_attention_calls_inside_can_be_replaced(rng, tmp_path):
     model, x = text(rng)
     randomized(model, rng)

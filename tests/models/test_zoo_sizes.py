@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 
 from tfp_refine import functional
 from tfp_refine import models
@@ -66,6 +67,7 @@ def _resnet18(stem, classes):
     return count + dense(512, classes)
 
 
+@pytest.mark.slow
 def test_resnet18_has_the_published_number_of_weights():
     # torchvision's, as in the paper; and what is common for CIFAR-10.
     assert _resnet18(49, 1000) == 11689512
@@ -131,6 +133,7 @@ def _multiplications(model):
     return total
 
 
+@pytest.mark.slow
 def test_shufflenet_is_as_large_and_as_costly_as_the_original():
     # The authors' 1.9 million; 137 million multiplications in their table 2.
     count = _shufflenet(3, (240, 480, 960), 1000)

@@ -208,6 +208,7 @@ def test_a_callback_changes_the_learning_rate():
     assert_close(trained(OURS(1.0), callbacks=callbacks()), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "scale", [pytest.param(2.0**10, marks=pytest.mark.slow), 2.0**120]
 )
@@ -226,6 +227,7 @@ def test_mixed_precision_scales_the_loss_and_skips_what_overflows(scale):
         np.testing.assert_allclose(one, other, rtol=1e-2, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_frozen_and_low_rank_weights_are_updated_as_by_keras():
     def weights(make):
         model = network("sgd")
@@ -238,6 +240,7 @@ def test_frozen_and_low_rank_weights_are_updated_as_by_keras():
     assert_close(weights(OURS), weights(KERAS))
 
 
+@pytest.mark.slow
 def test_an_embedding_is_updated_as_by_keras():
     def weights(make):
         keras.utils.set_random_seed(1)

@@ -315,6 +315,7 @@ def test_all_ways_of_training_agree():
         assert_same(state(model), state(expected), rtol=2e-4)
 
 
+@pytest.mark.slow
 def test_the_noise_of_another_graph_is_made_again():
     expected, model = built(), built()
     loop(expected, 1, compiled=True)

@@ -299,6 +299,7 @@ print(json.dumps(found))
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 @all_methods
 def test_saved_posteriors_draw_the_same_in_another_process(name, elsewhere):
     *_, loaded = elsewhere[name]

@@ -54,6 +54,7 @@ def test_exported_draws_are_those_of_predict(name, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_model_that_keras_exports_draws_at_each_call(tmp_path):
     model, x = model_of("flipout")
     model.export(tmp_path / "model", verbose=False)
@@ -93,6 +94,7 @@ def test_named_inputs_and_several_outputs_keep_their_names(tmp_path, rng):
         np.testing.assert_array_equal(draws[name], value)
 
 
+@pytest.mark.slow
 def test_an_ensemble_is_exported_with_all_its_members(tmp_path):
     problem = linear_gaussian.LinearGaussian()
     ensemble = linear_gaussian.refine(
@@ -259,6 +261,7 @@ def test_a_path_that_cannot_be_written_is_told(tmp_path):
         tfr.posterior(model).export(tmp_path, num_samples=2)
 
 
+@pytest.mark.slow
 def test_folders_are_made_and_what_is_in_them_is_replaced(tmp_path):
     model, x = model_of("flipout")
     path = tmp_path / "some" / "draws"

@@ -87,6 +87,7 @@ def one_weight(loc, scale):
     return model, lambda y, outputs: keras.ops.sum(outputs - 0 * y, axis=-1)
 
 
+@pytest.mark.slow
 def test_gradient_is_averaged_over_draws_of_the_weights():
     model, loss = one_weight(0.3, 1.0)
 

@@ -100,6 +100,7 @@ def test_the_posterior_is_what_ivon_has_trained(tmp_path):
     assert not np.array_equal(tfr.posterior(model).loc, weights)
 
 
+@pytest.mark.slow
 def test_mixed_precision_has_the_posterior_of_the_optimizer_inside():
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy("mixed_float16")

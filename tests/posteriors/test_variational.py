@@ -242,6 +242,7 @@ def test_any_posterior_draws_by_itself(model, x):
         tfp_refine.predict(posterior, x, sample=False)
 
 
+@pytest.mark.slow
 def test_samples_are_of_the_variational_weights_in_their_order():
     model = make_model()
     posterior = tfp_refine.posterior(model)

@@ -131,6 +131,7 @@ def refine(**options):
     )
 
 
+@pytest.mark.slow
 def test_steps_that_never_end_are_those_of_a_number():
     found = refine(steps=AdaptiveSteps(30, check_every=3, patience=99))
     expected = refine(steps=10, learning_rate_decay="constant")
@@ -209,6 +210,7 @@ def test_the_progress_ends_though_steps_are_left(capsys):
     assert line.startswith("refinement: 30 steps in ")
 
 
+@pytest.mark.slow
 def test_the_callback_takes_them():
     model = CASE.model()
     callback = tfr.RefinementCallback(

@@ -92,6 +92,7 @@ def test_bound_in_blocks_is_the_exact_one(monkeypatch, size):
     assert evaluator.trace_count == 1
 
 
+@pytest.mark.slow
 def test_blocks_draw_independently(monkeypatch):
     # A draw of the weights for each block, twice, and outputs that are it.
     linear = linear_gaussian.LinearGaussian()

@@ -109,6 +109,7 @@ def test_an_exact_posterior_stays_so(make, prior_scale):
         np.testing.assert_allclose(found.var(axis=0), exact_variance, 0.57)
 
 
+@pytest.mark.slow
 def test_the_basis_of_weights_themselves_is_no_basis():
     scale = np.array([0.3, 0.2])
     found, expected = (
@@ -166,6 +167,7 @@ def network(seed):
     )
 
 
+@pytest.mark.slow
 def test_several_starts_have_features_and_bases_of_their_own():
     starts = [network(1), network(2)]
     ensemble = refine(starts)
@@ -187,6 +189,7 @@ def test_several_starts_have_features_and_bases_of_their_own():
         assert np.all(np.abs(draws - expected) < 5.0 * ensemble.scale.max())
 
 
+@pytest.mark.slow
 def test_features_of_a_stream_are_those_of_arrays(monkeypatch):
     laplace = last_layer()
     expected = refine(laplace, num_members=1)
@@ -196,6 +199,7 @@ def test_features_of_a_stream_are_those_of_arrays(monkeypatch):
     np.testing.assert_allclose(found.elbo_final, expected.elbo_final, 1e-3)
 
 
+@pytest.mark.slow
 def test_the_noise_is_that_of_the_posterior():
     model = plain()
     model.compile(loss="mse")

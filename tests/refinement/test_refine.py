@@ -197,6 +197,7 @@ def test_loss_may_be_given(problem, ensemble):
     np.testing.assert_array_equal(given.params, ensemble.params)
 
 
+@pytest.mark.slow
 def test_classifier_with_a_loss_by_name(rng):
     x = rng.normal(size=(40, 3)).astype("float32")
     y = (x[:, 0] > 0).astype("int64")

@@ -81,6 +81,7 @@ def _other_weights(model):
 # What moves, and what does not.
 
 
+@pytest.mark.slow
 def test_every_member_has_deterministic_weights_of_its_own(model, ensemble):
     members = [ensemble.member(index) for index in range(3)]
     found = 0
@@ -161,6 +162,7 @@ def test_without_deterministic_weights_there_is_no_difference(problem):
     np.testing.assert_array_equal(one.elbo_final, other.elbo_final)
 
 
+@pytest.mark.slow
 def test_a_constrained_deterministic_weight_is_refused(problem):
     inputs = keras.Input((2,))
     x = keras.layers.Dense(2, kernel_constraint="non_neg", name="first")(inputs)
@@ -245,6 +247,7 @@ def test_posterior_follows_the_same_gradient_either_way(problem, model):
     np.testing.assert_allclose(along[..., :size], alone, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_huge_penalty_pulls_a_kernel_to_zero(problem):
     model = _model(problem)
     model.get_layer("first").kernel.regularizer = keras.regularizers.L2(1e4)
@@ -328,6 +331,7 @@ def test_predictions_are_those_of_the_members(problem, ensemble):
     assert np.max(np.abs(means[0] - means[1])) > 20 * error.max()
 
 
+@pytest.mark.slow
 def test_saved_ensemble_is_the_same_in_every_way(problem, ensemble, tmp_path):
     ensemble.save(tmp_path / "a.posterior")
     loaded = posteriors.load_posterior(tmp_path / "a.posterior")

@@ -252,6 +252,7 @@ def test_workers_get_the_weights_of_each_start(fits, ensemble, monkeypatch):
     linear_gaussian.assert_same(found.history, ensemble.history, 1e-4)
 
 
+@pytest.mark.slow
 def test_members_that_are_left_out_take_their_weights_along(fits, ensemble):
     def loss(y_true, y_pred):
         nll = tfr.losses.HeteroscedasticGaussianNLL()
@@ -330,6 +331,7 @@ def test_each_start_has_as_many_members(fits):
         refine(fits, num_members=3)
 
 
+@pytest.mark.slow
 def test_frozen_layers_may_be_shared():
     shared = keras.layers.Dense(2, trainable=False)
 

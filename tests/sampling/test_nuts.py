@@ -259,6 +259,7 @@ def test_too_few_samples_for_r_hat_are_named(logistic, num_samples):
         )
 
 
+@pytest.mark.slow
 def test_a_single_chain_is_sampled(logistic):
     samples = sample_few(logistic[0], num_chains=1)
     assert samples.samples.shape == (25, 1, 2)
@@ -326,6 +327,7 @@ def test_laplace_without_data_is_refused(logistic, monkeypatch):
         sampling.nuts_last_layer(logistic[0])
 
 
+@pytest.mark.slow
 def test_saved_samples_are_loaded(logistic, few_sampled, tmp_path):
     laplace, x, _ = logistic
     samples = few_sampled
@@ -438,6 +440,7 @@ def test_a_density_that_is_not_finite_is_an_error():
         sample_few(laplace)
 
 
+@pytest.mark.slow
 def test_sums_of_many_examples_keep_their_digits(rng, monkeypatch):
     """In single precision, of log likelihoods that sum to some 14000."""
     x, y = rng.normal(size=(20000, 2)), rng.integers(0, 2, 20000)

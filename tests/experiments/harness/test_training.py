@@ -175,6 +175,7 @@ def test_patience_stops_and_goes_back_to_the_best(
     assert again.history == stopped.history
 
 
+@pytest.mark.slow
 def test_augmentation_reaches_the_model(problem, tmp_path):
     plain = _train(problem, tmp_path / "a", 8)
     zeros = _train(

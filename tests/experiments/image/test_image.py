@@ -52,6 +52,7 @@ def of(results, system):
     return rows.set_index("metric")["value"]
 
 
+@pytest.mark.slow
 def test_every_system_has_all_metrics(finished):
     assert finished.reasons == {}
     for system in ("eb", "vi", "refined(eb)"):
@@ -105,6 +106,7 @@ def test_report_shows_what_was_asked_for(finished):
         assert (finished.path / f"{figure}.png").stat().st_size > 5000
 
 
+@pytest.mark.slow
 def test_other_unseen_data_are_measured_with_the_same_fit(finished):
     before = {p: p.stat().st_mtime_ns for p in finished.path.rglob("*.keras")}
     config = image.Config(

@@ -155,6 +155,7 @@ def digits_model(path):
     return model, data
 
 
+@pytest.mark.slow
 def test_a_trained_model_is_taken_as_it_is(tmp_path):
     path = tmp_path / "mine.keras"
     model, data = digits_model(path)

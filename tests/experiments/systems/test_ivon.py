@@ -33,6 +33,7 @@ def test_ivon_is_trained_and_refined(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_ivon_is_trained_on_from_its_posterior(tmp_path):
     config = dataclasses.replace(
         CONFIG, systems=("longer(ivon)",), ivon_hessian_init=1000.0,

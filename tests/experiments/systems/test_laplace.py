@@ -136,6 +136,7 @@ def test_all_layers_predict_by_their_linearized_outputs(made):
     assert found.posterior.view.size == of.num_weights == 2 * 4 + 4 + 4 * 3 + 3
 
 
+@pytest.mark.slow
 def test_flows_raise_the_bound_and_need_laplace(made):
     of = made()
     start = fitted(of, "laplace")
@@ -161,6 +162,7 @@ def test_steps_of_flows_have_a_least_number(made):
     assert fitted(of, "flows(flow_length=1)").num_steps == 100 + 2001
 
 
+@pytest.mark.slow
 def test_what_was_fitted_is_loaded_and_what_is_damaged_is_named(made):
     x = made().data.test[0]
     first = fitted(made(), "flows(flow_length=2)").draws(x)
@@ -239,6 +241,7 @@ def test_a_regression_keeps_its_noise(tmp_path):
             assert np.sqrt(np.mean(error**2)) < 0.6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "activation", ["sigmoid", pytest.param("linear", marks=pytest.mark.slow)]
 )

@@ -103,6 +103,7 @@ def test_staircase_is_drawn_and_the_ensemble_saved(finished):
     np.testing.assert_allclose(mean, rows["refined", 0, "elbo_init"])
 
 
+@pytest.mark.slow
 def test_the_same_command_reports_again_and_runs_nothing(
     finished, monkeypatch, capsys
 ):
