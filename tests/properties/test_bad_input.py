@@ -74,6 +74,9 @@ def test_a_good_call_is_finite(name):
     ("name", "argument", "value"),
     [
         ("datasets.standardize_pixels", "images", np.ones((1, 0, 2, 3))),
+        ("load_posterior", "path", ""),
+        ("metrics.MeanLoss", "loss", lambda *_: None),
+        ("models.MLP", "noise_scale", 1e300),
         ("initializers.MOPED", "min_scale", 1e300),
         ("Posterior.export", "input_signature", np.ones((2, 3))),
         ("Posterior.export", "input_signature", tf.constant("a")),

@@ -17,7 +17,10 @@ def instance(name, value, kind, wanted):
 
 def path(name, value):
     """Checks that an argument is the path of a file or a folder."""
-    instance(name, value, str | os.PathLike, "a path, a str or os.PathLike")
+    wanted = "a path, a str or os.PathLike"
+    instance(name, value, str | os.PathLike, wanted)
+    if not os.fspath(value):
+        raise ValueError(f"`{name}` must be {wanted}. Received: {name}=''")
     return pathlib.Path(value)
 
 

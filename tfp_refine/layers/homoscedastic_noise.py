@@ -54,9 +54,7 @@ class HomoscedasticNoise(shown_layer.ShownLayer):
     ) -> None:
         argument_checks.check(locals())
         super().__init__(name=name, dtype=dtype, trainable=trainable)
-        self.initial_scale = _validation.positive(
-            "initial_scale", initial_scale
-        )
+        self.initial_scale = _validation.scale("initial_scale", initial_scale)
         self.supports_masking = True
 
     def build(self, input_shape: argument_types.Shape) -> None:

@@ -263,6 +263,8 @@ class MeanLoss(_validation.Shown, keras.metrics.MeanMetricWrapper):
     ) -> None:
         mask = getattr(y_pred, "_keras_mask", None)
         values = self._fn(y_true, y_pred)
+        if values is None:
+            raise ValueError("`loss` must return numbers. Received: None")
         if mask is None or len(values.shape) >= len(mask.shape):
             super().update_state(y_true, y_pred, sample_weight)
         else:  # sums over positions: the loss has used the mask

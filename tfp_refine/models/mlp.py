@@ -75,7 +75,7 @@ def MLP(  # Named as a class, as models are in keras.applications.
     hidden = _validation.positive_integers("hidden", hidden)
     outputs = _validation.positive_integer("outputs", outputs)
     if noise_scale is not None:
-        noise_scale = _validation.positive("noise_scale", noise_scale)
+        noise_scale = _validation.scale("noise_scale", noise_scale)
     inputs = keras.Input(input_shape, name="inputs")
     x = inputs
     if len(input_shape) > 1:
