@@ -119,6 +119,9 @@ def _build(name, posterior, x, flags):
     model = getattr(tfr.models, name)(
         *sizes, num_classes=10, seed=flags.seed, **arguments
     )
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.BatchNormalization):
+            layer.momentum = 0.9  # averages of 100 steps begin too late here
     model.compile(
         tfr.optimizers.Adam(flags.learning_rate),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
