@@ -137,6 +137,7 @@ def test_missing_split(tmp_path, splits, message):
         load_images("toy_images", tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("features", "columns", "message"),
     [
@@ -166,6 +167,7 @@ def test_a_set_that_is_no_image_classification(
 
 
 # The odd one within the images that are read together, and after them.
+@pytest.mark.slow
 @pytest.mark.parametrize("row", [7, 256])
 def test_images_of_differing_sizes(tmp_path, row):
     shapes = [(5, 4, 3)] * row + [(6, 4, 3)] * (300 - row)
@@ -179,6 +181,7 @@ def record_file(data_dir, split):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_truncated_file(tmp_path, split):
     path = record_file(write_set(tmp_path), split)

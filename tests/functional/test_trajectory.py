@@ -45,6 +45,7 @@ def test_dense_networks_are_vectorized_on_few_cores(
     assert trajectory.pays_to_vectorize(_model(*middle)) == pays
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [5, 20])
 def test_the_choice_makes_no_difference_but_rounding(
     rng, monkeypatch, batch_size

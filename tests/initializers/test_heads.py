@@ -83,6 +83,7 @@ def test_a_frozen_bias_stays(posterior, rng):
     assert np.abs(layer.kernel.numpy()).min() > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", [None, "softmax"])
 @pytest.mark.parametrize("seed", range(5))
 def test_outputs_that_are_added_up_are_right_together(activation, seed, rng):

@@ -180,6 +180,7 @@ def test_layers_see_what_the_new_layers_before_them_compute(
         np.testing.assert_allclose(inputs, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @every_model
 def test_the_last_layer_is_fitted_to_the_targets(make_model, rng):
     x, y = draw(rng, make_model)
@@ -197,6 +198,7 @@ def last_of(model):
     return next(v for v in model._flatten_layers() if v.name == "last")
 
 
+@pytest.mark.slow
 @every_model
 def test_every_variational_layer_changes(make_model, rng):
     x, y = draw(rng, make_model)

@@ -53,6 +53,7 @@ def assert_close(found, expected):
     np.testing.assert_allclose(found.scale, expected.scale, rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "likelihood", "weighted"),
     [

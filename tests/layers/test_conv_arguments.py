@@ -100,7 +100,7 @@ def test_groups_must_divide_filters_and_input_channels(make_layer):
     ("output_padding", "message"),
     [
         (2, "less than `strides`.*Received: output_padding=.*2.*strides=.*2"),
-        (-1, "`output_padding` .* tuple of 2 integers.*output_padding=-1"),
+        (-1, "`output_padding` must be .* not negative.*output_padding=-1"),
         ((1,), r"`output_padding` .* tuple of 2 integers.*output_padding=\(1,"),
     ],
 )

@@ -195,6 +195,7 @@ def _window(operation):
     return kernel.shape[:-2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make_layer", [*conv_layers.CONVOLUTIONS, *conv_layers.TRANSPOSED]
 )

@@ -41,6 +41,7 @@ def cost(size, **arguments):
     return np.mean(draws) / size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("z_var_init", [0.1, 0.01])
 @pytest.mark.parametrize("size", [1, 2, 40])
 def test_at_first_multipliers_cost_next_to_nothing(size, z_var_init):

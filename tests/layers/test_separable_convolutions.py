@@ -113,6 +113,7 @@ def test_the_divergence_is_that_of_tfp_counted_once(kind):
     )
 
 
+@pytest.mark.slow
 @every_kind
 def test_it_survives_files_and_copies(kind, tmp_path):
     layer = make(
@@ -221,6 +222,7 @@ def test_other_inputs_are_refused():
         layer(np.ones((2, 1, 1, 2)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make_layer",
     [

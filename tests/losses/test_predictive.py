@@ -529,6 +529,7 @@ def test_lengths_may_be_unknown_in_a_compiled_program(rng):
         )
 
 
+@pytest.mark.slow
 @ALL
 def test_scores_of_predictive_draws_are_those_of_the_mixture(rng, name):
     loss, y, _, _ = make(name, rng, (7, 2))

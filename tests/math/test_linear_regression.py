@@ -150,6 +150,7 @@ def test_variances_may_be_numbers_of_python_and_are_not_rounded(rng, dual):
     regression_problem.assert_equal_posteriors(found, expected, rtol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("block_size", "same_x"), [(1, False), (2, True), (2, False), (100, True)]
 )

@@ -140,6 +140,7 @@ def test_rounding_in_equal_logits_does_no_harm():
     np.testing.assert_allclose(found, special.softmax(mean), rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", range(3, 8))
 @pytest.mark.parametrize(
     ("approximation", "limit"), [(multiclass_probit, 0.07), (mean_field, 0.055)]

@@ -502,6 +502,7 @@ def test_a_shared_layer_is_chosen_by_any_of_its_places():
 # Choice, and what is frozen.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layers", "expected"),
     [

@@ -81,6 +81,7 @@ def scramble(model, rng):
             )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variational", "batch_norm", "shape"),
     [
@@ -154,6 +155,7 @@ def _strided_pointwise(model):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variational", ["none", "hybrid", "full"])
 def test_no_gradient_of_a_strided_1x1_convolution_is_taken(variational):
     model = models.ResNet((8, 8, 3), 4, depth=8, variational=variational)

@@ -131,6 +131,7 @@ def mean_outputs(model, x):
         return np.asarray(model(x))
 
 
+@pytest.mark.slow
 @_ALL
 def test_posteriors_are_where_a_variant_says(name):
     _, hybrid, more = _NETWORKS[name]

@@ -71,6 +71,7 @@ def test_they_end_with_the_same_samples(
     np.testing.assert_array_equal(done.samples, expected.samples)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

@@ -25,6 +25,7 @@ def assert_rate(alarms, rate, num_trials=NUM_TRIALS):
     assert low <= alarms <= high, (low, alarms, high)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fpr", [0.05, 0.2])
 @pytest.mark.parametrize("stddev", [2.0, None])
 def test_mean_alarms_falsely_at_the_stated_rate(rng, fpr, stddev):
@@ -82,6 +83,7 @@ def test_mean_refuses_draws_that_do_not_vary():
         assert_mean(np.ones(100), 1.0, resolves=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fpr", [0.05, 0.2])
 def test_variance_alarms_falsely_at_the_stated_rate(rng, fpr):
     def check():
