@@ -17,12 +17,15 @@ _CHANNEL = {
 }
 
 
-def open_channel(address, **options):
-    """Opens a connection to a process of a cluster."""
+def open_channel(address, alone=False):
+    """Opens a connection to a process of a cluster.
+
+    Channels of one address share one, but those that are `alone`.
+    """
     import grpc  # as TensorFlow does, which requires it
 
-    options = [*(_CHANNEL | options).items()]
-    return grpc.insecure_channel(address, options=options)
+    options = _CHANNEL | {"grpc.use_local_subchannel_pool": int(alone)}
+    return grpc.insecure_channel(address, options=[*options.items()])
 
 
 class Watch:
@@ -87,9 +90,8 @@ def _is_silent(address):
     """Says whether a process does not answer, and has not ended either."""
     import grpc  # as TensorFlow does, which requires it
 
-    # A connection of its own: channels of one address share one, and that one
-    # is asked every five minutes only.
-    channel = open_channel(address, **{"grpc.use_local_subchannel_pool": 1})
+    # The one that channels share is asked every five minutes only.
+    channel = open_channel(address, alone=True)
     try:
         grpc.channel_ready_future(channel).result(timeout=_TO_ANSWER)
         return False
