@@ -146,6 +146,17 @@ def test_predictive_bands_reach_three_standard_deviations():
     assert legend[0] == "mean ± 1 to 3\nstandard deviations"
 
 
+@pytest.mark.parametrize("truth", [[100.0, 100.0], [100.0, 101.0]])
+def test_truth_and_data_fill_the_panels_of_predictive_bands(truth):
+    x, band = np.array([0.0, 1.0]), {"mean": truth, "scale": [9.0, 9.0]}
+    data = ([0.5, 0.5], [98.0, 102.0])
+    (axes,) = plotting.predictive_bands(x, {"A": band}, data, truth)
+    np.testing.assert_allclose(axes.get_ylim(), (97.6, 102.4))
+    (axes,) = plotting.predictive_bands(x, {"A": band}, truth=truth)
+    low, high = axes.get_ylim()
+    assert low < 100.0 <= max(truth) < high < 103.0
+
+
 def test_targets_outside_of_their_intervals_are_marked(tmp_path):
     curves = {
         "target": [1.0, 2.0, 3.0],

@@ -126,6 +126,14 @@ def test_given_axes_are_drawn_on_without_pyplot(name):
     assert default.default is None
 
 
+@pytest.mark.parametrize(("count", "columns"), [(2, 3), (3, 3), (4, 3), (3, 1)])
+def test_a_new_figure_fits_on_a_page(count, columns):
+    drawn = style.panels(None, count, columns, width=5.0, margin=1.0)
+    assert len(drawn) == count
+    assert drawn[0].get_figure().get_figwidth() <= style.PAGE
+    pyplot.close()
+
+
 @of_every_figure
 def test_another_number_of_axes_is_refused(name):
     with pytest.raises(ValueError, match=r"`ax` must hold . axes.*Received: 7"):

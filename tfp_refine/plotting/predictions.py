@@ -78,8 +78,9 @@ def predictive_bands(
         if truth is not None:
             axes.plot(x, truth, "--", color=orange, label="truth")
             # The bands of some predictors would leave nothing else to see.
-            reach = 1.15 * np.max(np.abs(truth))
-            axes.set_ylim(-reach, reach)
+            shown = np.append(truth, () if data is None else data[1])
+            margin = 0.1 * np.ptp(shown) or 1.0
+            axes.set_ylim(shown.min() - margin, shown.max() + margin)
         if data is not None:
             axes.plot(*data, "k.", label="data")
         axes.set_title(name)
@@ -217,7 +218,7 @@ def rotated_digit(
     _validation.instance("predictors", predictors, Mapping, "a dict")
     draws = _checked_draws(predictors, len(angles), class_names)
     classes = _classes_to_show(draws, min_prob)
-    width = max(_CELL * len(angles), 4.0)
+    width = min(max(_CELL * len(angles), 4.0), style.PAGE - 1.5)
     # As high as an image is wide, so that the row of images is not narrowed:
     # each image has to stand above its angle.
     heights = [1.15 * width / len(angles)] + [1.9] * len(draws)

@@ -41,6 +41,9 @@ _STYLE = {
     "lines.markersize": 4.0,
 }
 REFERENCE = {"color": "0.45", "linestyle": ":", "linewidth": 1.5}
+# Inches: pages show a wider figure smaller, and its labels with it.
+PAGE = 8.6
+_LEAST_WIDTH = 2.4  # Of a panel, inches.
 # Fonts have no smaller pixels.
 _LEAST_DPI = 10
 # Labels of axes, by the names of metrics in records and histories.
@@ -85,14 +88,17 @@ def outline(index: int) -> dict[str, Any]:
 def panels(
     ax: Ax,
     count: int,
-    columns: int = 4,
+    columns: int = 3,
     *,
     width: float = 3.8,
     height: float = 3.2,
     margin: float = 0.0,
     **options: Any,
 ) -> np.ndarray:
-    """Returns `count` axes: those given, or panels (inches) of a new figure."""
+    """Returns `count` axes: those given, or panels (inches) of a new figure.
+
+    Panels are narrower than `width` where the figure has no room for them.
+    """
     if ax is not None:
         given = np.asarray(ax, dtype=object).ravel()
         if given.size != count or not _are_axes(given):
@@ -108,6 +114,7 @@ def panels(
         )
     rows = math.ceil(count / columns)
     columns = math.ceil(count / rows)
+    width = min(width, max((PAGE - margin) / columns, _LEAST_WIDTH))
     size = (margin + width * columns, height * rows)
     _, drawn = pyplot.subplots(
         *(rows, columns),
