@@ -1,4 +1,4 @@
-"""Each cell of the table in `docs/inputs.md`."""
+"""Each row of the table in `docs/inputs.md`, for each function."""
 
 import keras
 import numpy as np
@@ -91,3 +91,5 @@ def test_posteriors_of_models_that_take_them_are_saved_and_exported(
 def test_the_page_has_this_table():
     page = (markdown_code.ROOT / "docs" / "inputs.md").read_text("utf-8")
     assert input_kinds.table() in page
+    for function in FUNCTIONS.values():
+        assert function.shown in " ".join(page.split())

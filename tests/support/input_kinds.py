@@ -464,11 +464,9 @@ def expected(function, model_name, has_weights):
 
 def table():
     """Returns the table of the page, Markdown."""
-    lines = [
-        "| | " + " | ".join(kind.shown for kind in KINDS.values()) + " |",
-        "|---" * (len(KINDS) + 1) + "|",
-    ]
-    for function in FUNCTIONS.values():
-        cells = ["no" if kind in function.refused else "yes" for kind in KINDS]
-        lines.append(f"| {function.shown} | " + " | ".join(cells) + " |")
+    lines = ["| kind of input | taken by |", "|---|---|"]
+    for name, kind in KINDS.items():
+        refusing = [f.shown for f in FUNCTIONS.values() if name in f.refused]
+        takers = " but ".join(["all", *refusing])
+        lines.append(f"| {kind.shown} | {takers} |")
     return "\n".join(lines)
