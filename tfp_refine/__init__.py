@@ -12,7 +12,7 @@ _requirements.check_versions()
 if not (
     _sys.argv[:1] == ["-m"]
     and any(
-        a == __name__ or a.startswith(f"{__name__}.experiments.")
+        a == __name__ or f"{a}.".startswith(f"{__name__}.experiments.")
         for a in _sys.orig_argv
     )
 ):

@@ -1,5 +1,6 @@
 """Prints versions, devices and further reading: `python -m tfp_refine`."""
 
+import argparse
 import importlib.metadata
 import os
 import platform
@@ -9,9 +10,10 @@ from tfp_refine.experiments.harness import noise
 
 _PACKAGES = ("tensorflow", "tensorflow-probability", "keras", "numpy")
 _NEXT = """
-Compare methods on a data set, each with --help:
+Compare methods on a data set, list methods and data sets, list experiments:
   python -m tfp_refine.experiments.compare --dataset=yacht
   python -m tfp_refine.experiments.compare --list
+  python -m tfp_refine.experiments
 Documentation and notebooks:
   https://github.com/tfp-refine/tfp_refine
 """
@@ -19,6 +21,10 @@ Documentation and notebooks:
 
 def main() -> None:
     """Prints versions, devices and further reading."""
+    argparse.ArgumentParser(
+        prog="python -m tfp_refine",
+        description="Prints versions, devices and further reading.",
+    ).parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with noise.dropped():
         import tensorflow as tf
