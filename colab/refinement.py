@@ -24,8 +24,8 @@
 # By the tfp_refine authors; [Apache License 2.0](https://www.apache.org/licenses/LICENSE-2.0).
 
 # %%
-# Installs the package if it is missing, as on Colab, and what it needs that is
-# missing or too old.
+# Installs the package if it is missing, as on Colab, and those of its
+# requirements that are missing or too old.
 import importlib.util
 import subprocess
 import sys

@@ -82,7 +82,9 @@ def predictive_bands(
             margin = 0.1 * np.ptp(shown) or 1.0
             axes.set_ylim(shown.min() - margin, shown.max() + margin)
         if data is not None:
-            axes.plot(*data, "k.", label="data")
+            # Smaller dots, where there are so many that they would cover bands.
+            size = np.clip(60.0 / np.sqrt(data.shape[1]), 2.0, 4.0)
+            axes.plot(*data, "k.", ms=size, label="data")
         axes.set_title(name)
         axes.set_xlim(x[0], x[-1])
     style.legend_beside(panels)
