@@ -48,6 +48,15 @@ def test_the_oldest_tested_versions_are_the_floors_of_setup():
     assert oldest == set(versions.floors(_SETUP))
 
 
+@pytest.mark.parametrize("name", ["README.md", "docs/index.md", "docs/faq.md"])
+def test_the_documentation_names_the_tested_versions(name):
+    text = (markdown_code.ROOT / name).read_text(encoding="utf-8")
+    titles = ("TensorFlow", "Keras", "TensorFlow Probability")
+    for title, ends in zip(titles, version.TESTED.values(), strict=True):
+        shown = " to ".join(dict.fromkeys(ends))
+        assert f"{title} {shown}" in " ".join(text.split())
+
+
 def test_versions_that_are_installed_here_were_tested():
     for name, (_, newest) in version.TESTED.items():
         installed = re.findall(r"\d+", importlib.metadata.version(name))[:2]
