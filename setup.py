@@ -36,13 +36,13 @@ TF = [
     "tensorflow-probability>=0.25",
 ]
 TFDS = ["tensorflow-datasets", "importlib_resources"]
-# What the corruption functions of TFDS import.
+# Imports of the corruption functions of TFDS.
 CORRUPTIONS = ["scikit-image", "opencv-python-headless", "pillow", *TFDS]
 PLOT = ["matplotlib"]
 TENSORBOARD = ["tensorboard"]
 NOTEBOOK = ["jupytext", "nbclient", "nbformat", "ipykernel", "pillow", *PLOT]
 MYPY = "mypy>=2.4,<3"  # Reports differ by release.
-RUFF = "ruff>=0.17,<0.18"  # What `ruff format` accepts differs by release.
+RUFF = "ruff>=0.17,<0.18"  # Formats differ by release.
 DOCS = [
     "mkdocs<2",  # Which has no plugins.
     "mkdocs-material",
@@ -54,7 +54,7 @@ DOCS = [
 TEST = [
     "pytest",
     "pytest-xdist",  # Tests run side by side.
-    "hypothesis",  # Draws what tests/properties tries.
+    "hypothesis",  # Draws the cases of tests/properties.
     RUFF,
     MYPY,
     "pre-commit",

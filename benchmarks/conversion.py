@@ -81,10 +81,10 @@ def _steps(model, steps):
 
 
 def _run(name, flags):
-    """Returns what is printed of a network."""
+    """Returns the printed row of a network."""
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    # What TensorFlow does once in a process.
+    # Work that TensorFlow does once in a process.
     _steps(keras.Sequential([keras.Input((3,)), keras.layers.Dense(3)]), 1)
     built, model = _seconds(lambda: _NETWORKS[name](flags.size))
     first, later = _steps(model, flags.steps)

@@ -1,6 +1,6 @@
 """Memory that training data take, and the speed of saved arrays.
 
-Memory: how far a process rises above what it had before the inputs were made
+Memory: the rise of a process above its size before the inputs were made
 (200 MB of float32), as a multiple of their size, the caller's array included.
 Speed: 400 MB of arrays in the format of posteriors, in turn with `dd`, which
 writes as many zeros to the same disk.
@@ -8,8 +8,8 @@ writes as many zeros to the same disk.
   python benchmarks/data.py [FOLDER]
 
 With `streams` in place of the folder: peak memory and time of work on datasets
-that are generated as they are read, and larger than what is held; each in a
-process of its own, beside one that does the same with a hundredth of the data.
+that are generated as they are read, and larger than the library holds; each in
+a process of its own, beside one that does the same with a hundredth.
 """
 
 import pathlib

@@ -17,7 +17,7 @@ import tensorflow as tf
 import tfp_refine as tfr
 
 _N, _BATCH, _STEPS, _MEMBERS = 455, 100, 2000, 10
-# Of the steps, what `fit` is run for and counted up from.
+# `fit` runs one in so many steps, and its time is multiplied.
 _PART = 5
 
 

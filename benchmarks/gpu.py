@@ -4,8 +4,8 @@ LeNet-5 (batch 256) and the hybrid ResNet-20 (batch 64) on images of CIFAR's
 shape. First a training step by `fit`: with deterministic layers, and with each
 of our estimators. Then a step of refinement, M members together: "map", one
 after another or side by side; "vmap", each operation for all; "batched", the
-same for a few members at a time; and what `mapping="auto"` chooses. Memory is
-the most that TensorFlow held on the device, which it tells of GPUs alone.
+same for a few members at a time; and the choice of `mapping="auto"`. Memory is
+the most that TensorFlow held on the device, which it reports for GPUs alone.
 
   python benchmarks/gpu.py
 
@@ -100,7 +100,7 @@ def _measure(functions, rounds):
     """Returns the seconds and the peak memory (MiB) of each function.
 
     They are `None` for one that the device has no memory for; peaks are where
-    TensorFlow does not tell.
+    TensorFlow does not report them.
     """
     seconds, peaks = {}, {}
     for name, function in functions.items():

@@ -32,7 +32,7 @@ _REFINEMENTS = (
 
 
 def _refinement():
-    """Prints what an epoch of refinement takes, over one of training."""
+    """Prints the time of an epoch of refinement over one of training."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(_IMAGES, 28, 28, 1)).astype(np.float32)
     y = rng.integers(0, 10, _IMAGES)

@@ -128,7 +128,7 @@ def _tfp_arguments():
 
 
 def _functions(network):
-    """Returns functions that train, by what they train and the estimator."""
+    """Returns functions that train, by network and estimator."""
     functions = {
         ("keras", None): _training(
             keras, network, keras.layers.Dense, keras.layers.Conv2D
@@ -160,7 +160,7 @@ def _functions(network):
     return functions
 
 
-# Ratios, by the heading: what is divided by what.
+# Ratios, by the heading: numerator and denominator.
 _RATIOS = {
     "/ deterministic": ("ours", "keras"),
     "/ tfp.layers": ("ours", "tfp"),

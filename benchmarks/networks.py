@@ -1,4 +1,4 @@
-r"""The large networks on images: what they learn, step time and memory.
+r"""The large networks on images: learning, step time and memory.
 
 Trains each network of the zoo without posteriors (MAP), with a mean-field
 posterior of all weights (MF-VI) and the same with collapsed means (CM), and
@@ -146,7 +146,7 @@ class _Clock(keras.callbacks.Callback):
 
 
 def _run(name, posterior, flags):
-    """Trains a network; returns what is printed of it."""
+    """Trains a network; returns its printed row."""
     size, _ = _NETWORKS[name]
     x, y, x_test, y_test = (
         _tokens(flags) if size is None else _images(size, flags)

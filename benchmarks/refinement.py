@@ -1,7 +1,7 @@
 """Refinement of all members at once, beside one `fit` after another.
 
 The UCI network (13-50-1, local reparameterization) refined by our compiled
-programs, against what the paper's public code does: one `model.fit` for each
+programs, against the paper's public code: one `model.fit` for each
 member and auxiliary variable. Four ways to feed `fit`: as a user would, with
 the input pipeline's tuner off (its pauses dwarf steps this short), with the
 tuner off and all steps in one long epoch, and that with
@@ -106,7 +106,7 @@ def _regression():
     )
     jobs = _MEMBERS * len(_RATIOS)
     member_steps = jobs * _STEPS
-    # What is left of two runs' difference is steps alone, without tracing.
+    # The difference of two runs is steps alone, without tracing.
     steps_only = (seconds["longer refine"] - seconds["refine"]) / 5
     print(f"{jobs} jobs of {_STEPS} steps; seconds, and times our own:")
     print(f"  refine, everything          {seconds['refine']:8.2f} s")

@@ -19,7 +19,7 @@ _N, _BATCH, _STEPS = 2048, 128, 40
 
 _LOCAL = tfr.layers.DenseLocalReparameterization
 _WEIGHTS = tfr.layers.DenseReparameterization
-# What each is compared with: `_LOCAL` or `_WEIGHTS`, both with GaussianKL.
+# The baseline of each: `_LOCAL` or `_WEIGHTS`, both with GaussianKL.
 _CASES = {
     "GaussianKL, LRT": (_LOCAL, {}),
     "CollapsedMeanKL": (_LOCAL, {"kernel_regularizer": "collapsed_mean_kl"}),

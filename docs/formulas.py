@@ -10,7 +10,7 @@ import re
 from latex2mathml import converter
 from mkdocs import exceptions
 
-# What `pymdownx.arithmatex` makes of `$...$` and `$$...$$`.
+# The output of `pymdownx.arithmatex` for `$...$` and `$$...$$`.
 _FORMULA = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">'
     r"\\[(\[](?P<tex>.*?)\\[)\]]</(?P=tag)>",

@@ -58,7 +58,7 @@ def smaller(png):
 
 
 def executed(name):
-    """Returns a notebook with its outputs, without what is sent to stderr."""
+    """Returns a notebook with its outputs, without stderr."""
     notebook = made(name)
     environment = {k: v for k, v in os.environ.items() if k != "MPLBACKEND"}
     with tempfile.TemporaryDirectory() as folder:

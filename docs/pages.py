@@ -202,7 +202,7 @@ def _markdown(cell):
 
 
 def on_config(config):
-    """Adds what is made here to the navigation."""
+    """Adds generated pages to the navigation."""
     config.nav.append(
         {"Tutorials": [f"tutorials/{name}.md" for name in tutorials()]}
     )
@@ -215,7 +215,7 @@ def on_config(config):
 
 
 def on_files(files, config):
-    """Adds what is made here to the pages."""
+    """Adds generated pages to the site."""
     pages = {"api/index.md": api_index()}
     for room in rooms():
         pages |= api_pages(room)

@@ -1,4 +1,4 @@
-"""Checks that what the package needs is installed, in versions that do."""
+"""Checks that requirements are installed, in versions that work."""
 
 import importlib.metadata
 import importlib.util

@@ -10,7 +10,7 @@ PYTHONS = ("3.11", "3.12", "3.13")  # That releases are tested with.
 
 
 def run(*command, folder, **variables):
-    """Runs a command and returns what it writes to stdout.
+    """Runs a command and returns its standard output.
 
     It sees none of the packages of the calling environment.
 

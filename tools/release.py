@@ -54,7 +54,7 @@ def stated_versions(read):
 
 
 def version_errors(versions, dates):
-    """Returns what is wrong with the versions and dates of files, a list."""
+    """Returns errors in the versions and dates of files, a list."""
     errors = []
     if len(set(versions.values())) > 1:
         errors.append(f"the versions differ: {versions}")
@@ -70,7 +70,7 @@ def version_errors(versions, dates):
 
 
 def content_errors(tracked, sdist, wheel):
-    """Returns what is wrong with the files of the distributions, a list.
+    """Returns errors in the files of the distributions, a list.
 
     Args:
         tracked: Paths of the repository's files.
@@ -160,7 +160,7 @@ def build(folder, output_dir):
 
 
 def try_wheel(wheel, version, python, folder):
-    """Runs the quick start from the wheel; returns what it writes."""
+    """Runs the quick start from the wheel; returns its results."""
     path = environments.make(python, folder / "venv", f"{wheel}[tf]")
     empty = folder / "empty"
     empty.mkdir()

@@ -38,7 +38,7 @@ _LISTED = ("tensorflow", "keras", "tensorflow-probability", "tf_keras", "numpy")
 
 
 def floors(setup):
-    """Returns what pins the floors of the extra `tf`, from setup.py's text."""
+    """Returns pins of the floors of the extra `tf`, from setup.py's text."""
     (block,) = re.findall(r"^TF = \[\n(.*?)^\]", setup, re.M | re.S)
     found = re.findall(r'"([\w-]+)>=([\d.]+)', block)
     return [f"{name}=={version}.*" for name, version in found]

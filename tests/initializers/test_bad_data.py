@@ -227,7 +227,7 @@ def test_inputs_that_are_too_large_are_named(rng):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"pool_size": 1}, "`pool_size` must be 2 at least"),
+        ({"pool_size": 1}, "`pool_size` must be at least 2"),
         ({"pool_size": -1}, "`pool_size` must be a positive integer"),
     ],
 )

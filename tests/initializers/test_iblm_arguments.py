@@ -56,9 +56,9 @@ def test_the_paper_does_without():
     [
         ("task", "ranking", "`task` must be one of 'classification'"),
         ("divergence", "kl", r"`divergence` must be one of 'reverse'"),
-        ("batch_size", 1, "`batch_size` must be 2 at least.*=1"),
+        ("batch_size", 1, "`batch_size` must be at least 2.*=1"),
         ("batch_size", 2.5, "`batch_size` must be"),
-        ("output_batch_size", 1, "`output_batch_size` must be 2 at least"),
+        ("output_batch_size", 1, "`output_batch_size` must be at least 2"),
         ("output_batch_size", 0, "`output_batch_size` must be"),
         ("pool_size", -1, "`pool_size` must be"),
         ("patches_per_image", 0, "`patches_per_image` must be"),
@@ -83,7 +83,7 @@ def test_bad_arguments_are_refused_at_once(name, value, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"batch_size": 1}, "`batch_size` must be 2 at least"),
+        ({"batch_size": 1}, "`batch_size` must be at least 2"),
         ({"batch_size": 0}, "`batch_size` must be"),
         ({"tolerance": 0.0}, "`tolerance` must be"),
         ({"max_iterations": 0}, "`max_iterations` must be"),

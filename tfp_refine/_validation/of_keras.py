@@ -41,5 +41,5 @@ def check_reduction(reduction):
 def _is_dtype(dtype):
     import keras  # figures need none
 
-    # Keras returns what is none as it is.
+    # Keras returns anything that is not a policy as it is.
     return hasattr(keras.dtype_policies.get(dtype), "convert_input")

@@ -24,7 +24,7 @@ def check_pixels(images: np.ndarray, channels=(1, 3)) -> np.ndarray:
 
 
 def numbers(images: np.ndarray) -> np.ndarray:
-    """Returns images as an array; refuses what is no array."""
+    """Returns images as an array; refuses anything else."""
     try:
         return np.asarray(images)
     except (TypeError, ValueError) as error:

@@ -22,7 +22,7 @@ class GaussianView(weight_view.WeightView):
         weights: View of the weights: `WeightView` or `LastLayerView`.
         num_factors: Number of arrays of which the matrix is the Kronecker
             product: 0, 1 (`[P, P]`) or 2 (`[C, C]` and `[F, F]`). They come
-            first in what is `fixed`.
+            first in `fixed`.
     """
 
     is_random = True
@@ -78,7 +78,7 @@ class GaussianView(weight_view.WeightView):
         return self.weights.shared(x, fixed[self.num_factors :])
 
     def check_features(self, features):
-        """Raises a `ValueError` unless what is shared is finite."""
+        """Raises a `ValueError` unless the shared features are finite."""
         self.weights.check_features(features)
 
     def draws(self, shared, params, fixed, key, index):

@@ -30,7 +30,7 @@ class WeightView:
     Attributes:
         has_shared: Whether draws share more than the inputs.
         num_factors: Number of arrays of the view itself, before the values of
-            `fixed_variables` in what is fixed.
+            `fixed_variables` in `fixed`.
         variables: List of the `keras.Variable`s in the vector.
         fixed_variables: List of the model's other weights, such as moving
             averages.

@@ -57,13 +57,13 @@ class IBLM(initializer.PosteriorInitializer):
             from the loss that the model is compiled with, or from the targets.
             Integers are classes where the model has several outputs, 0 and 1
             where it has one; so are one-hot rows.
-        batch_size: Examples in the mini-batch of a hidden unit, 2 at least.
+        batch_size: Examples in the mini-batch of a hidden unit, at least 2.
             Defaults to `None`: 128, and up to 512 if rows are fewer than twice
             the weights of a unit.
         output_batch_size: Examples that the units of the last layer are fitted
-            to, 2 at least.
+            to, at least 2.
         pool_size: Examples that are propagated to a hidden layer together, of
-            which each unit has some, drawn with replacement; 2 at least.
+            which each unit has some, drawn with replacement; at least 2.
             Defaults to `None`: 4 times `batch_size`.
         patches_per_image: Positions of each example that are drawn, or infinity
             for all: more of them are less independent than the regression takes

@@ -139,7 +139,7 @@ def check_batch_size(name, value):
     value = _validation.positive_integer(name, value)
     if value < 2:
         raise ValueError(
-            f"`{name}` must be 2 at least. Received: {name}={value}"
+            f"`{name}` must be at least 2. Received: {name}={value}"
         )
     return value
 

@@ -10,7 +10,7 @@ from tfp_refine.initializers import labels
 from tfp_refine.initializers import targets
 
 TASKS = ("classification", "regression")
-# Of the noise, where no likelihood tells: that of the paper's code.
+# Of the noise, where no likelihood says: that of the paper's code.
 _VARIANCE = float(np.exp(-2.0))
 
 

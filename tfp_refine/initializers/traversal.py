@@ -25,7 +25,7 @@ class _Reached(BaseException):
 def chunk_size(model):
     """Returns how many examples are propagated at once.
 
-    Outputs of layers count that a functional model tells the shape of.
+    Only outputs whose shape a functional model knows count.
     """
     tensors = [
         tensor

@@ -221,7 +221,7 @@ def _weighted_layers(model):
     if not isinstance(model, keras.Model) or not hasattr(model, "inputs"):
         raise ValueError(
             "`model` must be a functional or Sequential keras.Model whose "
-            "layers all tell the shapes of their outputs. "
+            "layers all know the shapes of their outputs. "
             f"Received: {type(model).__name__}"
         )
     inside = [v.name for v in model.layers if isinstance(v, keras.Model)]

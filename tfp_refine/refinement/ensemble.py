@@ -29,7 +29,7 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
             `[M, 2, W + D]`.
         prior_loc: Means of their conditional priors, `[M, W]`.
         prior_scale: Standard deviations of these, `[M, W]`.
-        fixed: What is fixed of the view, such as values of the model's other
+        fixed: Fixed values of the view, such as values of the model's other
             weights, a list; `[M, ...]` each if `stacked`.
         link: `Link` of the outputs to class probabilities, or `None`.
         history: Dict of arrays, see the attribute.

@@ -158,12 +158,12 @@ def refine(
 
     Raises:
         ValueError: If an argument is invalid, the data does not fit the model,
-            the checkpoint is of another refinement, starting posteriors share
-            weights or differ in architecture or loss, or the model has no bound
-            that refinement could raise: layers with `sample=False`, frozen
-            variational weights, constrained weights among those to refine,
-            a Keras loss of masked outputs, a loss that is a mean over outputs
-            or has several values for an example.
+            the checkpoint belongs to a different refinement, starting
+            posteriors share weights or differ in architecture or loss, or the
+            model has no bound that refinement could raise: layers with
+            `sample=False`, frozen variational weights, constrained weights
+            among those to refine, a Keras loss of masked outputs, a loss that
+            is a mean over outputs or has several values for an example.
         FloatingPointError: If all members diverged.
 
     Example:

@@ -26,7 +26,7 @@ class Start(NamedTuple):
     Attributes:
         params: Means and untransformed scales, `[2, W]` or `[2, W + D]`.
         prior: Means and standard deviations, `(loc [W], scale [W])`.
-        fixed: What is fixed of the view, such as values of the other weights
+        fixed: Fixed values of the view, such as values of the other weights
             of the model, a list.
     """
 

@@ -82,7 +82,7 @@ class Repetition:
         reason = networks.why_not(fit.network, fit.config)
         if reason is not None:
             return reason
-        # Built without the options of what starts from it.
+        # Built without the options of systems that start from it.
         start = Fit(self, next(filter(registry.is_network, expression.chain)))
         networks.build(start.network, start.config, self.data, 0)
         for each in expression.chain:
