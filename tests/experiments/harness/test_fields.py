@@ -37,6 +37,16 @@ def test_variance_ratios_are_not_empty():
         fields.Bench(variance_ratios=())
 
 
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "cold"])
+def test_a_factor_on_the_kl_is_a_positive_number_or_held_out(text):
+    assert fields.kl_scale("0.1") == 0.1
+    assert fields.kl_scale("held_out") is None
+    with pytest.raises(
+        ValueError, match="--member_kl_scale must be a pos.*out"
+    ):
+        fields.Bench(member_kl_scale=text)
+
+
 def test_degrees_are_finite():
     with pytest.raises(
         ValueError, match="--rotations must be finite.*15.0,nan"

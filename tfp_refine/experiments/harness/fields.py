@@ -58,6 +58,26 @@ def ratios(texts: Iterable[str]) -> tuple[float, ...]:
 Ratios = Annotated[tuple[str, ...], config.not_empty, ratios]
 
 
+def kl_scale(text: str) -> float | None:
+    """Reads a factor on the KL divergence; `None` if held-out data choose it.
+
+    Raises:
+        ValueError: If it is neither a positive number nor `held_out`.
+    """
+    if text == "held_out":
+        return None
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0.0 < found < float("inf"):
+        raise ValueError("must be a positive number or held_out")
+    return found
+
+
+KLScale = Annotated[str, kl_scale]
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Output(config.Config):
     """Fields of every experiment.
@@ -320,6 +340,9 @@ class Refinement(config.Config):
             around each network starts from.
         member_kl_scale: Of refined_ensemble: factor on the KL divergence. Below
             1, a cold posterior: narrower, for data almost without noise.
+            held_out: the one of 3, 1, 0.3, 0.1 and 0.03 that has the lowest NLL
+            on a fifth of the training data when networks that are trained on
+            the others are refined; this doubles the steps of training.
         refine_deterministic: Of refined: refine weights without a posterior
             along with the others.
         num_eval_samples: Draws in each estimate of a bound.
@@ -341,7 +364,7 @@ class Refinement(config.Config):
         "linear"
     )
     member_scale: Positive = 1e-2
-    member_kl_scale: Positive = 1.0
+    member_kl_scale: KLScale = "held_out"
     refine_deterministic: bool = False
     num_eval_samples: Count = 10
     mapping: Literal["auto", "map", "vmap"] = "auto"

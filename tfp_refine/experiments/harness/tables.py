@@ -94,6 +94,7 @@ METRICS: dict[str, Metric] = {
     "kl": Metric("KL", 1),
     "temperature": Metric("temperature", 3),
     "prior_precision": Metric("prior precision", 3),
+    "member_kl_scale": Metric("factor on the KL", 3),
     "max_r_hat": Metric("R-hat", 3, "low"),
     "min_effective_sample_size": Metric("effective samples", 0),
     "num_divergences": Metric("divergences", 1),

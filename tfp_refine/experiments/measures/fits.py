@@ -5,6 +5,7 @@ import numpy as np
 
 from tfp_refine import refinement
 from tfp_refine.experiments import bench
+from tfp_refine.experiments.harness import fields
 from tfp_refine.experiments.measures import predictions
 from tfp_refine.experiments.systems import registry
 from tfp_refine.experiments.systems import repetition
@@ -140,7 +141,10 @@ def observe(
 def _has_bound(subject):
     """Returns whether a system has a bound that compares with others."""
     name = subject.expression.name
-    if name == "refined_ensemble" and subject.config.member_kl_scale != 1.0:
+    if (
+        name == "refined_ensemble"
+        and fields.kl_scale(subject.config.member_kl_scale) != 1.0
+    ):
         return False  # that of a cold posterior does not compare
     is_trained = registry.is_network(subject.expression)
     return name in (*_LAPLACES, *_REFINED, "converted") or (

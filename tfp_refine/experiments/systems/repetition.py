@@ -1,5 +1,6 @@
 """One repetition of an experiment: data, and the systems fitted to them."""
 
+import dataclasses
 import functools
 import pathlib
 import re
@@ -35,14 +36,18 @@ _STREAMS = (
     "nuts",
     "bound",
     "measures",
+    "held_out",
 )
+# One of so many training examples is held out.
+_HELD_OUT = 5
 
 
 class Repetition:
     """All systems, fitted to the same data from the same seed.
 
     Without a folder, nothing can be fitted. `observe` is a function of a `Fit`,
-    a model and a segment of its history that returns more of the history.
+    a model and a segment of its history that returns more of the history. The
+    prefix is that of the names of its records.
     """
 
     def __init__(
@@ -52,15 +57,43 @@ class Repetition:
         number: int = 0,
         folder: folder_lib.Folder | None = None,
         observe: Callable[..., dict[str, float]] | None = None,
+        prefix: str = "",
     ):
         self.config, self.data, self.number = config, data, number
         self.folder, self.observe = folder, observe
+        self._prefix = prefix
         self._fitted, self._errors = {}, {}
 
     def seed(self, stream: str) -> int:
         """Returns the seed of a random stream."""
         return functional.seeds.key(
             self.config.seed, self.number, _STREAMS.index(stream)
+        )
+
+    def held_out(self) -> "Repetition":
+        """Returns one whose test data are a part of the training data of this.
+
+        Raises:
+            ValueError: If there are less than two training examples.
+        """
+        x, y = self.data.train
+        count = -(-len(y) // _HELD_OUT)
+        if count == len(y):
+            raise ValueError(
+                "--member_kl_scale=held_out needs at least two training "
+                f"examples. Received: {len(y)}"
+            )
+        order = np.random.default_rng(self.seed("held_out")).permutation(len(y))
+        held, rest = order[:count], order[count:]
+        data = dataclasses.replace(
+            self.data, train=(x[rest], y[rest]), test=(x[held], y[held])
+        )
+        return Repetition(
+            self.config,
+            data,
+            self.number,
+            self.folder,
+            prefix=f"{self._prefix}held_out/",
         )
 
     @functools.cached_property
@@ -119,7 +152,8 @@ class Repetition:
         config = registry.configured(expression, self.config)
         names = registry.fields_of(expression)
         slug = re.sub(r"\W+", "_", registry.short(expression)).strip("_")
-        return f"seed_{self.number}/{slug}_{config.digest(names)}"
+        slug = f"{slug}_{config.digest(names)}"
+        return f"{self._prefix}seed_{self.number}/{slug}"
 
     def _fit(self, expression):
         system = registry.SYSTEMS[expression.name]

@@ -1,5 +1,6 @@
 """Networks that are trained, and variational posteriors that are refined."""
 
+import dataclasses
 import functools
 import time
 
@@ -8,6 +9,8 @@ import numpy as np
 from tfp_refine import distribute
 from tfp_refine import functional
 from tfp_refine import layers
+from tfp_refine import losses
+from tfp_refine import metrics
 from tfp_refine import models
 from tfp_refine import refinement
 from tfp_refine import regularizers
@@ -16,6 +19,10 @@ from tfp_refine.experiments.harness import training
 from tfp_refine.experiments.systems import fitted
 from tfp_refine.experiments.systems import laplace
 from tfp_refine.experiments.systems import networks
+
+# An option of refined ensembles, and what held-out data choose from.
+_KL_SCALE = "member_kl_scale"
+_KL_SCALES = (3.0, 1.0, 0.3, 0.1, 0.03)
 
 
 def train(fit):
@@ -142,11 +149,45 @@ def refine(fit, start):
 
 def refine_ensemble(fit, start):
     """Refines posteriors around trained networks, one member from each."""
-    config, weights = fit.config, None
-    posterior = _bayesian(fit, start.posterior, config.member_scale)
-    if config.member_kl_scale != 1.0:
-        weights = np.full(len(fit.data.train[0]), 1.0 / config.member_kl_scale)
-    return _refined(fit, start, posterior, posterior.params.size, weights)
+    scale = fields.kl_scale(fit.config.member_kl_scale)
+    weights, extra_steps = None, 0
+    if scale is None:
+        scale, extra_steps = _choose_kl_scale(fit)
+    if scale != 1.0:
+        weights = np.full(len(fit.data.train[0]), 1.0 / scale)
+    posterior = _bayesian(fit, start.posterior, fit.config.member_scale)
+    found = _refined(fit, start, posterior, posterior.params.size, weights)
+    return found._replace(
+        num_steps=found.num_steps + extra_steps,
+        diagnostics={"member_kl_scale": scale},
+    )
+
+
+def _choose_kl_scale(fit):
+    """Returns the scale with the lowest NLL on held-out data, and its steps."""
+    of, scores = fit.repetition.held_out(), {}
+    others = [o for o in fit.expression.options if o[0] != _KL_SCALE]
+    for scale in _KL_SCALES:
+        options = (*others, (_KL_SCALE, str(scale)))
+        found, _ = of.fitted(
+            dataclasses.replace(fit.expression, options=options)
+        )
+        scores[scale] = _nll(found.draws(of.data.test[0]), of.data)
+    trained, _ = of.fitted(fit.expression.argument)
+    refinements = len(scores) * refinement_steps(fit.config)
+    return min(scores, key=scores.get), trained.num_steps + refinements
+
+
+def _nll(draws, data):
+    """Returns the NLL of test data, of a regression in standardized units."""
+    if not data.is_regression:
+        return metrics.negative_log_likelihood(
+            data.test[1], draws, from_logits=True
+        )
+    loc, scale = losses.HeteroscedasticGaussianNLL().loc_and_scale(draws)
+    return metrics.gaussian_negative_log_likelihood(
+        data.test[1], np.asarray(loc), np.asarray(scale)
+    )
 
 
 def _bayesian(fit, trained, scale):
