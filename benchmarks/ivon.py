@@ -1,8 +1,9 @@
 """Time and memory of IVON, beside Adam's.
 
-Steps of `fit` of LeNet-5 (batch 128, 28x28x1) and of ResNet-20 (batch 128,
-32x32x3) with Keras' Adam, ours and IVON, in turn: their ratios are of one
-run. And the variables of each optimizer, in copies of the weights.
+Steps of `fit` of LeNet-5, of the wider one of Caffe (both batch 128, 28x28x1)
+and of ResNet-20 (batch 128, 32x32x3) with Keras' Adam, ours and IVON, in turn:
+their ratios are of one run. And the variables of each optimizer, in copies of
+the weights.
 
   python benchmarks/ivon.py [--batch-size=128] [--cpu] [--network=LeNet-5]
 
@@ -24,20 +25,21 @@ _OPTIMIZERS = {
     "our Adam": lambda: tfr.optimizers.Adam(1e-3),
     "IVON": lambda: tfr.optimizers.IVON(0.1, 50000),
 }
-_STEPS = {"LeNet-5": 20, "ResNet-20": 3}
+_STEPS = {"LeNet-5": 50, "Caffe": 20, "ResNet-20": 3}
 
 
-def _lenet5():
-    """Returns the network of 431,080 weights."""
+def _lenet5(*widths, padding):
+    """Returns two convolutions of 5x5 and poolings, and dense layers."""
+    first, second, *dense = widths
     return keras.Sequential(
         [
             keras.Input((28, 28, 1)),
-            keras.layers.Conv2D(20, 5, activation="relu"),
+            keras.layers.Conv2D(first, 5, padding=padding, activation="relu"),
             keras.layers.MaxPooling2D(),
-            keras.layers.Conv2D(50, 5, activation="relu"),
+            keras.layers.Conv2D(second, 5, activation="relu"),
             keras.layers.MaxPooling2D(),
             keras.layers.Flatten(),
-            keras.layers.Dense(500, activation="relu"),
+            *(keras.layers.Dense(units, activation="relu") for units in dense),
             keras.layers.Dense(10),
         ]
     )
@@ -49,7 +51,12 @@ def _resnet20():
     )
 
 
-_NETWORKS = {"LeNet-5": _lenet5, "ResNet-20": _resnet20}
+# LeNet-5 as it was published, of 61,706 weights, and Caffe's, of 431,080.
+_NETWORKS = {
+    "LeNet-5": lambda: _lenet5(6, 16, 120, 84, padding="same"),
+    "Caffe": lambda: _lenet5(20, 50, 500, padding="valid"),
+    "ResNet-20": _resnet20,
+}
 
 
 def _training(model, optimizer, batch_size, steps):
