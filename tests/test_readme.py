@@ -8,6 +8,7 @@ import pytest
 
 from tests.support import code_names
 from tests.support import markdown_code
+from tfp_refine import refine
 
 _README = markdown_code.ROOT / "README.md"
 _TEXT = _README.read_text(encoding="utf-8")
@@ -35,6 +36,9 @@ def test_the_quick_start_runs_as_pasted_and_shows_a_gain(tmp_path):
 
 def test_python_of_the_readme_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    # Less work where the blocks leave it to the defaults.
+    monkeypatch.setitem(refine.__kwdefaults__, "num_members", 2)
+    monkeypatch.setitem(refine.__kwdefaults__, "steps", 2)
     names = {}
     for block in markdown_code.python_blocks(_README):
         exec(markdown_code.shortened(block), names)
