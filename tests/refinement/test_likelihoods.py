@@ -163,13 +163,19 @@ def test_elbo_sums_over_the_tokens_that_are_not_masked(rng, dtype):
         np.testing.assert_allclose(found, -expected / NUM_EXAMPLES, rtol=rtol)
 
 
-def trained(rng, name):
+def problem(rng, name):
     """Returns a model of some width with its loss, and data."""
     loss, units, targets, _ = CASES[name]
     x = rng.normal(size=(NUM_EXAMPLES, 3)).astype("float32")
     y = targets(rng)
     model = keras.Sequential([keras.Input((3,)), dense(units)])
     model.compile(keras.optimizers.Adam(0.01), loss())
+    return model, x, y
+
+
+def trained(rng, name):
+    """Returns the same after some training."""
+    model, x, y = problem(rng, name)
     model.fit(x, y, verbose=0)
     return model, x, y
 
@@ -301,7 +307,7 @@ def test_means_over_outputs_are_no_log_likelihood(rng, loss, instead):
     ],
 )
 def test_impossible_targets_are_refused_before_long_work(rng, name, bad):
-    model, x, y = trained(rng, name)
+    model, x, y = problem(rng, name)
     y = y.astype("float32")
     y.flat[-1] = bad  # not among the first examples
     for function in (tfr.elbo, refine):

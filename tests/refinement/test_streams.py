@@ -43,9 +43,9 @@ def refine(problem, *data, **options):
 )
 def test_a_stream_is_refined(problem, mapping):
     given = {
-        "learning_rate": 0.02,
+        "learning_rate": 0.04,
         "learning_rate_decay": "constant",
-        "steps": 40,
+        "steps": 20,
         "mapping": mapping,
     }
     stream = refine(problem, batches(problem), **given)
@@ -61,7 +61,7 @@ def test_a_stream_is_refined(problem, mapping):
     np.testing.assert_allclose(
         stream.elbo_final.mean(), arrays.elbo_final.mean(), atol=0.3
     )
-    assert stream.history["trace_step"][-1] == 80
+    assert stream.history["trace_step"][-1] == 40
 
 
 @pytest.mark.slow

@@ -18,8 +18,8 @@ SHORT = {
     "likelihood": "homoscedastic",
     "learning_rate": 1e-3,
     "learning_rate_schedule": "constant",
-    "train_steps": 300,
-    "refine_steps": 20,
+    "train_steps": 60,
+    "refine_steps": 5,
     "num_members": 3,
     "variance_ratios": ("0.7", "0.5"),
     "num_samples": 12,
@@ -74,7 +74,7 @@ def test_figures_are_in_original_units(finished):
 def test_refinement_and_control_take_the_same_steps(finished):
     steps = finished.rows[finished.rows["metric"] == "num_steps"]
     steps = steps.groupby("system")["value"].first()
-    assert steps.to_dict() == {"vi": 300, "longer": 420, "refined": 420}
+    assert steps.to_dict() == {"vi": 60, "longer": 90, "refined": 90}
 
 
 def test_splits_differ(finished):
