@@ -5,6 +5,9 @@ import pytest
 import tfp_refine as tfr
 from tests.support import linear_gaussian
 
+# For one epoch or two, the fastest.
+EAGERLY = {"run_eagerly": True}
+
 
 @pytest.fixture
 def problem():
@@ -19,6 +22,7 @@ def compiled(problem, **options):
         keras.optimizers.SGD(0.0),
         loss,
         metrics=[tfr.metrics.MeanLoss(loss)],
+        **EAGERLY,
         **options,
     )
     return model
@@ -99,7 +103,9 @@ def test_learned_dropout_has_a_divergence():
         keras.layers.Dense(1), num_train_examples=10
     )
     model = keras.Sequential([keras.Input((3,)), layer])
-    model.compile("sgd", "mse", metrics=[tfr.metrics.MeanLoss("mse")])
+    model.compile(
+        "sgd", "mse", metrics=[tfr.metrics.MeanLoss("mse")], **EAGERLY
+    )
     x = np.ones((10, 3), np.float32)
     history = model.fit(
         x, x[:, :1], verbose=0, callbacks=[tfr.callbacks.ELBOLogger()]
@@ -124,7 +130,10 @@ def _parts(model):
     tfr.layers.set_num_train_examples(model, 10)
     loss = tfr.losses.GaussianNLL()
     model.compile(
-        keras.optimizers.SGD(0.0), loss, metrics=[tfr.metrics.MeanLoss(loss)]
+        keras.optimizers.SGD(0.0),
+        loss,
+        metrics=[tfr.metrics.MeanLoss(loss)],
+        **EAGERLY,
     )
     x = np.ones((10, *model.input_shape[1:]), np.float32)
     history = model.fit(
@@ -169,7 +178,9 @@ def test_layers_must_agree_on_the_number_of_examples(problem):
             tfr.layers.DenseFlipout(1, num_train_examples=20),
         ]
     )
-    model.compile("sgd", "mse", metrics=[tfr.metrics.MeanLoss("mse")])
+    model.compile(
+        "sgd", "mse", metrics=[tfr.metrics.MeanLoss("mse")], **EAGERLY
+    )
     with pytest.raises(ValueError, match="same number of training examples"):
         model.fit(
             np.ones((4, 2)), np.ones((4, 1)), verbose=0,
@@ -182,13 +193,13 @@ def test_the_mean_over_outputs_is_no_log_likelihood():
         [keras.Input((2,)), tfr.layers.DenseFlipout(3, num_train_examples=4)]
     )
     loss = "binary_crossentropy"
-    model.compile("sgd", loss, metrics=[tfr.metrics.MeanLoss(loss)])
+    model.compile("sgd", loss, metrics=[tfr.metrics.MeanLoss(loss)], **EAGERLY)
     data = np.ones((4, 2)), np.ones((4, 3))
     with pytest.raises(ValueError, match=r"mean over the 3.*BernoulliNLL\(\)"):
         model.fit(*data, verbose=0, callbacks=[tfr.callbacks.ELBOLogger()])
     # Another metric may have the sum.
     nll = tfr.metrics.MeanLoss(tfr.losses.BernoulliNLL())
-    model.compile("sgd", loss, metrics=[nll])
+    model.compile("sgd", loss, metrics=[nll], **EAGERLY)
     model.fit(*data, verbose=0, callbacks=[tfr.callbacks.ELBOLogger()])
 
 
@@ -201,12 +212,17 @@ def test_the_loss_of_one_output_is_not_that_of_all(several):
     if several:
         model = keras.Model(inputs, {"a": head, "b": head})
         model.compile(
-            "sgd", {"a": loss, "b": loss}, metrics={"a": metric, "b": None}
+            "sgd",
+            {"a": loss, "b": loss},
+            metrics={"a": metric, "b": None},
+            **EAGERLY,
         )
         y = {"a": y, "b": y}
     else:
         model = keras.Model(inputs, head)
-        model.compile("sgd", loss, loss_weights=0.5, metrics=[metric])
+        model.compile(
+            "sgd", loss, loss_weights=0.5, metrics=[metric], **EAGERLY
+        )
     logger = tfr.callbacks.ELBOLogger("a_nll" if several else "nll")
     with pytest.raises(ValueError, match="one output, of weight 1.*elbo"):
         model.fit(np.ones((4, 2)), y, verbose=0, callbacks=[logger])

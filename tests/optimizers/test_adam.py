@@ -195,7 +195,7 @@ def assert_close(weights, expected):
 )
 def test_fit_gives_the_weights_of_keras(arguments):
     # The steps move the weights by 0.1: the tolerance is a ten-thousandth.
-    expected = trained(KERAS(0.01))
+    expected = trained(KERAS(0.01), run_eagerly=True)
     assert_close(trained(OURS(0.01), **arguments), expected)
 
 
