@@ -150,7 +150,7 @@ def test_probabilities_are_averages_over_the_draws(name):
     assert probs.flags.writeable
 
 
-@some_quick(posterior_cases.CLASSIFIERS)
+@some_quick(posterior_cases.CLASSIFIERS, ("deep_ensemble",))
 def test_models_that_return_probabilities_are_not_squashed_again(name):
     posterior = make(name, probabilities=True)
     draws = posterior.predict(X, SAMPLES, seed=1)
@@ -162,7 +162,7 @@ def test_models_that_return_probabilities_are_not_squashed_again(name):
     )
 
 
-@some_quick(posterior_cases.CLASSIFIERS)
+@some_quick(posterior_cases.CLASSIFIERS, ("laplace_full",))
 def test_a_single_output_is_about_the_second_class(name):
     _check_single_output(name, probabilities=False)
 
@@ -306,6 +306,15 @@ def test_saved_posteriors_draw_the_same_in_another_process(name, elsewhere):
     assert loaded == 0.0
 
 
+@a_few_methods
+def test_exported_posteriors_draw_the_same(name, saved):
+    served = tf.saved_model.load(str(saved / name))
+    for file, x in ((name, X), (f"{name}-few", X[:3])):
+        expected = np.load(saved / f"{file}.npy")
+        np.testing.assert_allclose(served.serve(x), expected, atol=1e-5)
+
+
+@pytest.mark.slow
 @a_few_methods
 def test_exported_posteriors_draw_the_same_with_tensorflow_alone(
     name, elsewhere
