@@ -9,6 +9,12 @@ from tfp_refine.functional import update_rules
 
 N = 12
 EXAMPLES = np.arange(N, dtype=np.float32)
+# Batch sizes, with another choice.
+_QUICK = ((5, True), (N, False))
+_SLOW = (
+    pytest.param(5, False, marks=pytest.mark.slow),
+    pytest.param(N, True, marks=pytest.mark.slow),
+)
 
 
 def recorded_loss(params, fixed, common, batch, key, step):
@@ -100,8 +106,7 @@ def test_a_training_in_parts_ends_in_the_same_place(batch_size):
     assert program.trace_count == 1
 
 
-@pytest.mark.parametrize("batch_size", [5, N])
-@pytest.mark.parametrize("vectorized", [False, True])
+@pytest.mark.parametrize(("batch_size", "vectorized"), [*_QUICK, *_SLOW])
 def test_a_member_is_the_same_alone_and_in_any_batch(batch_size, vectorized):
     rule = update_rules.Momentum(0.5, 0.1, lambda number: number > 2)
     batches = train.Batches(N, batch_size, bootstrap=True)
@@ -130,8 +135,7 @@ def test_a_member_is_the_same_alone_and_in_any_batch(batch_size, vectorized):
     assert program.trace_count == 1
 
 
-@pytest.mark.parametrize("batch_size", [5, N])
-@pytest.mark.parametrize("bootstrap", [False, True])
+@pytest.mark.parametrize(("batch_size", "bootstrap"), [*_QUICK, *_SLOW])
 def test_vectorized_members_are_the_mapped_ones(batch_size, bootstrap):
     rule = update_rules.Adam()
     batches = train.Batches(N, batch_size, bootstrap)

@@ -75,7 +75,9 @@ def test_the_precision_is_the_exact_hessian_and_the_prior(rng):
     )
 
 
-@pytest.mark.parametrize("activation", [None, "sigmoid"])
+@pytest.mark.parametrize(
+    "activation", [None, pytest.param("sigmoid", marks=pytest.mark.slow)]
+)
 def test_probabilities_are_of_each_label(activation, rng):
     model, x, y = problem(rng, activation=activation)
     if activation:

@@ -231,7 +231,7 @@ def test_the_number_of_examples_may_be_set_before_the_layer_is_built(kind):
         _ = other.losses
 
 
-@every_kind
+@some_quick(attention.ALL)
 def test_projections_draw_from_streams_of_their_own(kind):
     layer, x = make(kind, use_gate=True), tokens(2, 3, 6)
     first, second = (np.asarray(layer(x, x)) for _ in range(2))

@@ -129,10 +129,17 @@ GROUPS_OF_CASES = (
         (3, 4, 3),
     ),
 )
+# No estimator changes the map: the quick tests have one class, each in turn.
 CASES = [
-    pytest.param(make_layer, arguments, shape, id=f"{make_layer.__name__}-{i}")
+    pytest.param(
+        make_layer,
+        arguments,
+        shape,
+        marks=[pytest.mark.slow] * (number != i % len(classes)),
+        id=f"{make_layer.__name__}-{i}",
+    )
     for i, (classes, arguments, shape) in enumerate(GROUPS_OF_CASES)
-    for make_layer in classes
+    for number, make_layer in enumerate(classes)
 ]
 every_case = pytest.mark.parametrize(
     ("make_layer", "arguments", "shape"), CASES

@@ -386,7 +386,13 @@ def test_initial_variances_are_the_arguments():
     np.testing.assert_allclose(weight.base.log_variance, np.log(0.4), rtol=1e-6)
 
 
-@every_kind
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[pytest.mark.slow] * ("single" in kind))
+        for kind in KINDS
+    ],
+)
 def test_draws_of_weights_have_the_moments_of_multipliers_and_noise(kind):
     layer = make(kind)
     weight, seed = kernel_of(layer), layer.seed_generator

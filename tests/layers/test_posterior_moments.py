@@ -21,6 +21,13 @@ MOMENTS = {
     )
     for make_layer in layers_of_kind
 }
+# All layers of the family whose weights are correlated; of each other one, two.
+QUICK = {name for name in MOMENTS if name.startswith("low_rank")} | {
+    "fixed_variance-Conv2DReparameterization",
+    "fixed_variance-DenseLocalReparameterization",
+    "k_tied-Conv2DLocalReparameterization",
+    "k_tied-DenseFlipout",
+}
 # Other shapes, of slow tests.
 SHAPES = {
     "low_rank-sequence-reparameterization": (
@@ -201,8 +208,8 @@ def _bias_matrix(layer, x):
 @pytest.fixture(
     scope="module",
     params=[
-        *MOMENTS,
-        *(pytest.param(name, marks=pytest.mark.slow) for name in SHAPES),
+        pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow)
+        for name in MOMENTS | SHAPES
     ],
 )
 def moments(request):

@@ -14,9 +14,6 @@ LAYERS = [
     layers.DenseFlipout,
 ]
 every_layer = pytest.mark.parametrize("make", LAYERS)
-posteriors = pytest.mark.parametrize(
-    "posterior", ["mean_field", "k_tied", "low_rank"]
-)
 
 
 def scale(value):
@@ -83,8 +80,18 @@ def test_softplus_has_its_derivatives_up_to_the_third(variable, traced):
     assert_same(found, [scale(RAW), slope, bend, bend * (1.0 - 2.0 * slope)])
 
 
-@posteriors
-@every_layer
+@pytest.mark.parametrize(
+    ("make", "posterior"),
+    [
+        pytest.param(
+            make,
+            posterior,
+            marks=[pytest.mark.slow] * (i != j and posterior != "mean_field"),
+        )
+        for i, make in enumerate(LAYERS)
+        for j, posterior in enumerate(["mean_field", "low_rank", "k_tied"])
+    ],
+)
 def test_a_step_computes_it_once_with_the_gradients_of_an_eager_step(
     make, posterior
 ):

@@ -155,7 +155,9 @@ def test_last_two_stacks_halve_the_image(rng, shape, sizes):
     assert model(images(rng, shape)).shape == (4, 4)
 
 
-@pytest.mark.parametrize("depth", [8, 14, 20, 32])
+@pytest.mark.parametrize(
+    "depth", [8, 14, 20, pytest.param(32, marks=pytest.mark.slow)]
+)
 def test_depth_counts_the_layers_on_the_way_through(depth):
     model = models.ResNet((4, 4, 1), depth=depth)
     layers_with_weights = [

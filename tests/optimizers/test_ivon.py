@@ -110,7 +110,9 @@ def float64():
 
 
 @pytest.mark.usefixtures("float64")
-@pytest.mark.parametrize("num_samples", [1, 3])
+@pytest.mark.parametrize(
+    "num_samples", [pytest.param(1, marks=pytest.mark.slow), 3]
+)
 def test_a_linear_model_reaches_the_mean_field_optimum(num_samples):
     model, mean, scale = linear_gaussian(num_samples)
     (found,) = scales(model)

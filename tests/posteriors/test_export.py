@@ -36,8 +36,7 @@ def serve(path, x):
         # Others below export some of these.
         pytest.param(
             name,
-            marks=[pytest.mark.slow]
-            * (name not in ("convolution", "mnf", "gru", "dropout")),
+            marks=[pytest.mark.slow] * (name not in ("mnf", "gru", "dropout")),
         )
         for name in CASES
     ],

@@ -76,7 +76,7 @@ def _evaluate(evaluator, work, num_rows, num_samples):
     )
 
 
-@pytest.mark.parametrize("size", [3, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", [pytest.param(3, marks=pytest.mark.slow), 8])
 def test_bound_in_blocks_is_the_exact_one(monkeypatch, size):
     _blocks_of(monkeypatch, size)
     linear = linear_gaussian.LinearGaussian()

@@ -165,7 +165,11 @@ def analytic_gap(weights, alpha_reg):
 
 @pytest.mark.parametrize(
     "learn",
-    [None, pytest.param("gradient", marks=pytest.mark.slow), "closed_form"],
+    [
+        pytest.param(None, marks=pytest.mark.slow),
+        pytest.param("gradient", marks=pytest.mark.slow),
+        "closed_form",
+    ],
 )
 def test_refinement_starts_above_the_collapsed_bound(problem, learn):
     regularizer = regularizers.CollapsedMeanKL(

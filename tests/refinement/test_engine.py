@@ -102,7 +102,9 @@ def _cost(work, after, ratio=0.6):
     return np.sum(auxiliary.log_density_ratio(q, prior, ratio, drawn), axis=1)
 
 
-@pytest.mark.parametrize("refine_deterministic", [False, True])
+@pytest.mark.parametrize(
+    "refine_deterministic", [pytest.param(False, marks=pytest.mark.slow), True]
+)
 def test_kl_of_chunks_is_that_of_all_weights(monkeypatch, refine_deterministic):
     linear = linear_gaussian.LinearGaussian()
     model = keras.Sequential(

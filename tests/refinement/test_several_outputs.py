@@ -60,7 +60,9 @@ def log_likelihoods(kernels, x, label, size):
 
 
 @pytest.mark.usefixtures("_double")
-@pytest.mark.parametrize("form", ["dict", "list"])
+@pytest.mark.parametrize(
+    "form", ["dict", pytest.param("list", marks=pytest.mark.slow)]
+)
 def test_the_bound_is_the_weighted_sum(form, rng):
     x, label, size = two_heads.data(rng)
     model, kernels, kl = narrow(rng, form, loss_weights=FACTORS)

@@ -74,7 +74,15 @@ def assert_members_are(ensemble, index, alone):
             )
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(0, marks=pytest.mark.slow),
+        1,
+        2,
+        pytest.param(3, marks=pytest.mark.slow),
+    ],
+)
 def test_a_member_is_that_of_its_start_alone(fits, ensemble, number):
     assert ensemble.history["start"].tolist() == [0, 1, 0, 1]
     alone = refine(fits[number % 2], members=[number])
