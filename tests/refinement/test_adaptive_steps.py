@@ -194,13 +194,17 @@ def test_a_checkpoint_is_of_these_steps(tmp_path):
         refine(steps=AdaptiveSteps(7, check_every=2), checkpoint_dir=tmp_path)
 
 
-def test_windows_of_a_stream_do_not_change_the_checks():
+def test_windows_of_a_stream_do_not_change_the_checks(monkeypatch):
+    small_streams.shrink(monkeypatch)  # windows of four steps
     x, y = (np.asarray(value, "float32") for value in (CASE.x, CASE.y))
     options = {"steps": AdaptiveSteps(24, check_every=5), "batch_size": 4}
     found = linear_gaussian.refine(
         CASE.model(), small_streams.Batches(x, y), **options
     )
-    assert found.history["steps"].sum() <= 24
+    steps = found.history["steps"]
+    assert steps.sum() <= 24
+    # A check ends a window early.
+    assert set(range(5, steps[0], 5)) < set(found.history["trace_step"])
     assert np.all(np.isfinite(found.elbo_final))
 
 

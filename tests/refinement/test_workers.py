@@ -59,12 +59,11 @@ def test_a_model_from_before_the_connection_is_refused(coordinator, problem):
         )
 
 
-@pytest.mark.slow
 def test_few_members_are_evaluated_by_all_workers(coordinator, problem):
     work = linear_gaussian.Work(
-        problem.model(), problem.x, problem.y, num_members=18, steps=1
+        problem.model(), problem.x, problem.y, num_members=9, steps=1
     )
     workers = executor.ClusterExecutor(work.constants, coordinator)
     work.finish(work.engine(size=9, where=workers))
-    # 8, 8 and 2 members before and after, where 9 are a worker's share.
-    assert coordinator.numbers_of_jobs == [2] * 9
+    # 8 and 1 before and after, where all 9 steps are a worker's share.
+    assert coordinator.numbers_of_jobs == [2, 1, 1, 2, 2, 2, 1]
