@@ -338,3 +338,17 @@ def test_examples_of_a_step_are_not_kept_on_the_host(bootstrap):
     key = tf.constant(1, tf.int64)
     order = batches.order(batches.rows(key), 0, key)
     assert order.dtype == "int64"
+
+
+def test_the_loss_of_parts_is_the_mean_over_their_steps():
+    class Feed:
+        def part(self, begin, end):
+            return min(end, begin + 2), None
+
+    def program(state, constants, keys, rate, begin, end, common, part):
+        ended = tf.constant([-1], tf.int64)
+        return train.Result(state, tf.constant([float(begin) + 1.0]), ended)
+
+    # A part of two steps with a loss of 1, and one of one step with 3.
+    _, mean = train.take_steps(program, Feed(), None, None, None, 0, 3)
+    np.testing.assert_allclose(mean, [5.0 / 3.0], rtol=1e-6)
