@@ -176,6 +176,13 @@ def try_wheel(wheel, version, python, folder):
     return f"{', '.join(packages)}; test NLL {before:.3f} -> {after:.3f}"
 
 
+def tag_head(version):
+    """Tags HEAD with a version, unless it has this tag."""
+    tag = f"v{version}"
+    if tag not in git("tag", "--points-at", "HEAD"):
+        git("tag", "--annotate", tag, f"--message={tag}")
+
+
 def main():
     """Checks a release; see the docstring of the file."""
     parser = argparse.ArgumentParser(
@@ -189,6 +196,8 @@ def main():
     )
     flags = parser.parse_args()
     version = check_versions()
+    if flags.tag:
+        git("var", "GIT_COMMITTER_IDENT")  # Fails now, rather than at the end.
     print(f"version {version}: the same everywhere")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -203,12 +212,11 @@ def main():
             here.mkdir()
             result = try_wheel(wheel, version, found[python], here)
             print(f"Python {python}: {result}", flush=True)
-    command = ("tag", "--annotate", f"v{version}", f"--message=v{version}")
     if flags.tag:
-        git(*command)
+        tag_head(version)
         print(f"tagged v{version}; publish it: git push origin v{version}")
     else:
-        print(f"ready; tag it: git {' '.join(command)}")
+        print("ready; tag it: python -m tools.release --tag")
     print(f"then upload: twine upload {wheel} {sdist}")
 
 

@@ -70,3 +70,19 @@ def test_the_quick_start_is_the_first_block_of_the_readme():
     readme = _ROOT / "README.md"
     code = release.quick_start(readme.read_text(encoding="utf-8"))
     assert code == markdown_code.python_blocks(readme)[0]
+
+
+def test_head_is_tagged_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(release, "ROOT", tmp_path)
+    for role in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{role}_NAME", "A. Tester")
+        monkeypatch.setenv(f"GIT_{role}_EMAIL", "tester@example.com")
+    release.git("init", "--quiet")
+    release.git("commit", "--quiet", "--allow-empty", "--message=First")
+    release.tag_head("1.2.3")
+    release.tag_head("1.2.3")
+    assert release.git("tag", "--list") == ["v1.2.3"]
+    assert release.git("cat-file", "-t", "v1.2.3") == ["tag"]
+    assert release.git("rev-list", "-n", "1", "v1.2.3") == release.git(
+        "rev-parse", "HEAD"
+    )
