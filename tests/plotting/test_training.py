@@ -85,10 +85,31 @@ def test_runs_that_diverged_leave_gaps():
     assert np.all(np.isfinite(panels[1].get_ylim()))
 
 
-def test_steps_may_be_linear():
-    for log_steps, scale in ((True, "symlog"), (False, "linear")):
-        panels = plotting.convergence({"a": [run(0.0)]}, LABELS, log_steps)
-        assert panels[0].get_xscale() == scale
+@pytest.mark.parametrize(
+    ("every", "last", "log_steps", "scale", "ticks"),
+    [
+        (100, 400, True, "linear", ["100", "200", "300"]),
+        (200, 2000, True, "symlog", ["0", "200", "500", "1000", "2000"]),
+        (200, 2000, False, "linear", ["500", "1000", "1500"]),
+        (1, 200, True, "symlog", ["$\\mathdefault{10^{1}}$"]),
+    ],
+)
+def test_steps_have_ticks_on_either_scale(every, last, log_steps, scale, ticks):
+    steps = np.arange(0, last + 1, every)
+    runs = [{"step": steps, "mnll": np.sqrt(steps)}]
+    (axes,) = plotting.convergence({"a": runs}, {"mnll": "MNLL"}, log_steps)
+    axes.figure.draw_without_rendering()
+    assert axes.get_xscale() == scale
+    shown = [text.get_text() for text in axes.get_xticklabels()]
+    assert {*ticks} <= {*shown}
+
+
+def test_first_values_are_seen_unless_they_hide_all_others():
+    for first, seen in ((2.5, True), (30.0, False)):
+        runs = [{"step": [0, 1, 2], "mnll": [first, 2.0, 1.0]}]
+        (axes,) = plotting.convergence({"a": runs}, {"mnll": "MNLL"})
+        assert (axes.get_ylim()[1] > first) == seen
+        assert axes.get_xlim()[0] < 0.0  # the marker, too
 
 
 def test_memorization_shows_both_sets_and_chance():

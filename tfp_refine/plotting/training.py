@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib import ticker
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
@@ -82,7 +83,8 @@ def convergence(
             with `"step"`, the same for all runs, and the metrics, `[T]`.
         labels: Dict from metric to the label of its axis.
         log_steps: Whether steps are on a scale that is linear up to the second
-            of them, and then logarithmic. Defaults to `True`; else linear.
+            of them, and then logarithmic, if the last is ten times that.
+            Defaults to `True`; else linear.
         ax: Axes to draw on. Defaults to a new figure's.
 
     Returns:
@@ -110,26 +112,46 @@ def convergence(
     panels = style.panels(ax, len(labels), len(labels), margin=1.6)
     for axes, (metric, label) in zip(panels, labels.items(), strict=True):
         shown: list[float] = []
+        medians: list[float] = []
         for index, (name, runs) in enumerate(curves.items()):
             steps = np.asarray(runs[0]["step"])
             values = style.finite([run[metric] for run in runs])
             look = style.series(index, len(steps))
-            axes.plot(steps, np.median(values, 0), **look, label=name)
+            median = np.median(values, axis=0)
+            axes.plot(steps, median, **look, label=name)
             fill = {"color": look["color"], "alpha": 0.15, "linewidth": 0}
             axes.fill_between(steps, values.min(0), values.max(0), **fill)
-            shown += [*values[:, -1], *np.median(values[:, 1:], axis=0)]
+            shown += [*values[:, -1], *median[1:]]
+            medians += [*median]
+        axes.margins(x=0.02)
         if log_steps:
-            axes.set_xscale("symlog", linthresh=max(steps[1], 1))
-        axes.set_xlim(0, steps[-1])
+            _scale_steps(axes, steps)
         axes.set_xlabel("training step")
         axes.set_ylabel(label)
-        # The first values would hide all others.
         if np.any(np.isfinite(shown)):
             low, high = np.nanmin(shown), np.nanpercentile(shown, 95)
+            # High values, as first ones are, may hide all others.
+            lowest, highest = np.nanmin(medians), np.nanmax(medians)
+            if highest - lowest <= 2.0 * (high - low):
+                low, high = min(low, lowest), max(high, highest)
             margin = 0.05 * (high - low) or 0.05
             axes.set_ylim(low - margin, high + margin)
     style.legend_beside(panels)
     return panels
+
+
+def _scale_steps(axes, steps):
+    """Has a logarithmic axis of steps, with ticks, if there is a decade."""
+    first, last = max(steps[1], 1), steps[-1]
+    if last < 10 * first:
+        return
+    axes.set_xscale("symlog", linthresh=first)
+    if last < 100 * first:  # powers of ten are too few
+        powers = 10 ** np.arange(np.log10(first) // 1, np.log10(last))
+        ticks = np.outer(powers, (1, 2, 5)).ravel()
+        axes.set_xticks([0, *ticks[(first <= ticks) & (ticks <= last)]])
+        axes.xaxis.set_major_formatter(ticker.ScalarFormatter())
+        axes.minorticks_off()
 
 
 @style.styled
