@@ -9,6 +9,8 @@ import pytest
 from tests.support import program_in_process
 from tfp_refine.experiments import initialization
 from tfp_refine.experiments.harness import page
+from tfp_refine.experiments.harness import training
+from tfp_refine.experiments.systems import networks
 
 SYSTEMS = ("heuristic", "iblm", "mc_dropout")
 QUICK = initialization.Config(
@@ -98,6 +100,33 @@ def test_images_have_entropies_too(tmp_path):
     assert values(results, "curve/0/accuracy")["iblm"] > 0.7
     if page.can_plot():
         assert (results.path / "entropies.png").exists()
+
+
+@pytest.mark.slow
+def test_each_system_is_initialized_once_also_after_a_stop(
+    tmp_path, monkeypatch
+):
+    initialized, initialize = [], networks.initialize
+
+    def count(network, *arguments):
+        initialized.append(network.initializer)
+        initialize(network, *arguments)
+
+    def stop(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(networks, "initialize", count)
+    config = dataclasses.replace(
+        QUICK, output_dir=tmp_path, tasks=("curves",), systems=("iblm",)
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "train", stop)
+        with pytest.raises(KeyboardInterrupt):
+            initialization.run(config)
+    results = initialization.run(config)["curves"]
+    assert initialized == ["iblm"]
+    # That of a heuristic initialization is above it.
+    assert values(results, "curve/0/rmse")["iblm"] < 12.0
 
 
 @pytest.mark.parametrize(

@@ -153,19 +153,20 @@ def train(
             entry |= observe(model, entry)
         history.append(entry)
         if patience is not None and _best(history, monitor) == segment:
-            _save(model, directory / _BEST)
+            save(model, directory / _BEST)
         folder.write_record(directory / _HISTORY, {"segments": history})
         if tensorboard:
             _log(directory / "tensorboard", entry)
-        _save(model, directory / _file(segment))
+        save(model, directory / _file(segment))
         (directory / _file(segment - 1)).unlink(missing_ok=True)
     bar.close()
     if patience is not None:
-        model = _load(directory / _BEST, model, x[:2])
+        model = load(directory / _BEST, model, x[:2])
     return Training(model, history)
 
 
-def _save(model, path):
+def save(model: keras.Model, path: pathlib.Path) -> None:
+    """Saves a model in a file; an interruption leaves none, or the whole."""
     _storage.write_bytes(path, functional.copying.to_bytes(model))
 
 
@@ -201,12 +202,18 @@ def _restore(model, directory, segments, examples):
     for segment in reversed(range(segments)):
         path = directory / _file(segment)
         if path.exists():
-            return _load(path, model, examples), segment + 1
+            return load(path, model, examples), segment + 1
     return model, 0
 
 
-def _load(path, like, examples):
-    """Loads a model that must be `like`, which is left with its weights."""
+def load(
+    path: pathlib.Path, like: keras.Model, examples: np.ndarray
+) -> keras.Model:
+    """Loads a model that must be `like`, which is left with its weights.
+
+    Raises:
+        ValueError: If the file is damaged, or belongs to another model.
+    """
     advice = "Remove it to train anew, or choose another folder."
     try:
         model = keras.models.load_model(path)

@@ -1,7 +1,6 @@
 """Runs the comparison of initializers."""
 
 import math
-import time
 
 # The function of the toy is known on [-10, 10], and shown beyond.
 _REACH, _END, _NOISE = 10.0, 14.0, math.exp(-2.0)
@@ -81,8 +80,9 @@ def start(subject):
         details: Empty dict.
     """
     from tfp_refine.experiments.measures import fits
+    from tfp_refine.experiments.systems import variational
 
-    model, seconds = _initialized(subject)
+    model, seconds = variational.initialized(subject.fit)
     found = fits.observe(subject.fit, model, {"step": 0})
     return {"initialization_seconds": seconds} | {
         f"curve/0/{name.removeprefix('test_')}": value
@@ -103,8 +103,9 @@ def bands_before(subject):
     """
     from tfp_refine import posteriors
     from tfp_refine.experiments.measures import bands
+    from tfp_refine.experiments.systems import variational
 
-    model, _ = _initialized(subject)
+    model, _ = variational.initialized(subject.fit)
     draws = posteriors.predict(
         model,
         subject.data.grid_inputs,
@@ -114,21 +115,6 @@ def bands_before(subject):
     band, rmse = bands.predict(draws, subject.data)
     details = {name: values.tolist() for name, values in band.items()}
     return {"rmse_before": rmse}, {"bands_before": details}
-
-
-def _initialized(subject):
-    """Returns the network as its training starts, and seconds."""
-    from tfp_refine.experiments.systems import networks
-
-    fit = subject.fit
-    seed = fit.seed("weights")
-    model = networks.build(fit.network, fit.config, fit.data, seed)
-    networks.compile_network(
-        model, fit.config, fit.data, fit.config.train_steps
-    )
-    begin = time.monotonic()
-    networks.initialize(fit.network, fit.config, model, fit.data, seed)
-    return model, time.monotonic() - begin
 
 
 def _measure(name, compute):

@@ -3,7 +3,9 @@
 import dataclasses
 import functools
 import time
+from typing import Any
 
+import keras
 import numpy as np
 
 from tfp_refine import distribute
@@ -15,6 +17,7 @@ from tfp_refine import models
 from tfp_refine import refinement
 from tfp_refine import regularizers
 from tfp_refine.experiments.harness import fields
+from tfp_refine.experiments.harness import folder
 from tfp_refine.experiments.harness import training
 from tfp_refine.experiments.systems import fitted
 from tfp_refine.experiments.systems import laplace
@@ -23,14 +26,16 @@ from tfp_refine.experiments.systems import networks
 # An option of refined ensembles, and what held-out data choose from.
 _KL_SCALE = "member_kl_scale"
 _KL_SCALES = (3.0, 1.0, 0.3, 0.1, 0.03)
+# The initialized network, in the folder of a fit.
+_START = "start.keras"
 
 
 def train(fit):
     """Trains a network, resumably."""
     begin = time.monotonic()
     config, data = fit.config, fit.data
-    model = networks.build(fit.network, config, data, fit.seed("weights"))
     if networks.is_file(config):
+        model = networks.build(fit.network, config, data, fit.seed("weights"))
         networks.compile_network(model, config, data, config.train_steps)
         return fitted.Fitted(
             fit.predictive(model),
@@ -39,9 +44,37 @@ def train(fit):
             model=model,
             seconds=0.0,
         )
-    _compile(fit, model, config.train_steps)
-    networks.initialize(fit.network, config, model, data, fit.seed("weights"))
+    model, _ = initialized(fit)
     return _trained(fit, model, config.train_steps, begin)
+
+
+def initialized(fit: Any) -> tuple[keras.Model, float]:
+    """Makes a network as its training starts, and keeps it if that takes long.
+
+    Returns:
+        model: The network, compiled.
+        seconds: Those that its posteriors took to be initialized.
+
+    Raises:
+        ValueError: If a file of it is damaged, or belongs to another network.
+    """
+    config, data, seed = fit.config, fit.data, fit.seed("weights")
+    model = networks.build(fit.network, config, data, seed)
+    _compile(fit, model, config.train_steps)
+    if fit.network.initializer is None:
+        return model, 0.0
+    path = fit.directory / _START
+    record = path.with_suffix(".json")
+    if record.exists():
+        training.load(path, model, data.train[0][:2])
+        return model, folder.read_record(record)["seconds"]
+    begin = time.monotonic()
+    networks.initialize(fit.network, config, model, data, seed)
+    seconds = time.monotonic() - begin
+    model.optimizer.build(model.trainable_variables)  # to be loaded with it
+    training.save(model, path)
+    folder.write_record(record, {"seconds": seconds})
+    return model, seconds
 
 
 def train_longer(fit, start):
