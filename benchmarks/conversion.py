@@ -58,7 +58,7 @@ def _seconds(function):
 
 
 def _steps(model, steps):
-    """Returns the seconds of the first step, and the mean of some more."""
+    """Returns the seconds of one step, of three, and the mean of some more."""
     x = np.zeros((_BATCH, *model.input_shape[1:]), np.float32)
     model.compile(
         keras.optimizers.Adam(1e-3),
@@ -77,7 +77,8 @@ def _steps(model, steps):
             )
         )[0]
 
-    return fit(1), fit(steps) / steps
+    first = fit(1)
+    return first, first + fit(2), fit(steps) / steps
 
 
 def _run(name, flags):
@@ -87,15 +88,16 @@ def _run(name, flags):
     # Work that TensorFlow does once in a process.
     _steps(keras.Sequential([keras.Input((3,)), keras.layers.Dense(3)]), 1)
     built, model = _seconds(lambda: _NETWORKS[name](flags.size))
-    first, later = _steps(model, flags.steps)
+    first, three, later = _steps(model, flags.steps)
     converted, bayesian = _seconds(
         lambda: tfr.models.to_bayesian(
             model, num_train_examples=1000, estimator=flags.estimator
         )
     )
-    bayesian_first, bayesian_later = _steps(bayesian, flags.steps)
-    cells = [built, converted, first, bayesian_first, later, bayesian_later]
-    ratio = (converted + bayesian_first) / (built + first)
+    random = _steps(bayesian, flags.steps)
+    pairs = zip((first, three, later), random, strict=True)
+    cells = [built, converted, *(cell for pair in pairs for cell in pair)]
+    ratio = (converted + random[0]) / (built + first)
     return " ".join(f"{cell:10.2f}" for cell in [*cells, ratio])
 
 
@@ -109,7 +111,9 @@ def main():
     parser.add_argument("--size", type=int, default=64, help="of images")
     parser.add_argument("--steps", type=int, default=5)
     flags = parser.parse_args()
-    heads = ["build", "convert", "1st step", "converted", "step", "converted"]
+    heads = ["build", "convert"]
+    for head in ("1st step", "3 steps", "a step"):
+        heads += [head, "converted"]
     print(" " * 18, *(f"{head:>10s}" for head in [*heads, "ratio"]))
     for name in flags.networks:
         (text,) = _memory.results(_run, [(name, flags)])
