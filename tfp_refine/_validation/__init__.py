@@ -19,6 +19,7 @@ from tfp_refine._validation.positive import positive_integers
 from tfp_refine._validation.positive import proportion
 from tfp_refine._validation.positive import scale
 from tfp_refine._validation.shown import Shown
+from tfp_refine._validation.shown import parameters
 from tfp_refine._validation.shown import shown_call
 from tfp_refine._validation.shown import shown_value
 from tfp_refine._validation.warn import warn
@@ -37,6 +38,7 @@ __all__ = [
     "not_negative",
     "not_negative_integer",
     "one_of",
+    "parameters",
     "path",
     "positive",
     "positive_integer",

@@ -20,10 +20,9 @@ class Shown:
 
     def _shown_arguments(self) -> dict[str, Any]:
         """Returns the arguments that `repr` shows, by name."""
-        parameters = inspect.signature(type(self)).parameters
         config = self.get_config() if hasattr(self, "get_config") else {}
         shown = {}
-        for name, parameter in parameters.items():
+        for name, parameter in parameters(type(self)).items():
             default = parameter.default
             if name in _HIDDEN and default in (None, parameter.empty):
                 continue
@@ -34,6 +33,16 @@ class Shown:
 
     def __repr__(self) -> str:
         return shown_call(type(self).__name__, self._shown_arguments())
+
+
+def parameters(kind: type) -> dict[str, inspect.Parameter]:
+    """Returns the parameters of a constructor, by name, without `self`.
+
+    Of a class that inherits `__init__` from a base, and `__new__` from one
+    above it, `inspect.signature` has those of `__new__` before Python 3.11.5.
+    """
+    _, *found = inspect.signature(kind.__init__).parameters.items()
+    return dict(found)
 
 
 def shown_call(function: str, arguments: Mapping[str, Any]) -> str:

@@ -1,6 +1,5 @@
 """Arguments that several layers take: their types, and how to pass them on."""
 
-import inspect
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from typing import TypeAlias
 import keras
 import tensorflow as tf
 
+from tfp_refine import _validation
 from tfp_refine.layers import argument_checks
 from tfp_refine.layers import posterior_family
 
@@ -41,5 +41,5 @@ def passed(scope: Mapping[str, Any], *without: str) -> dict[str, Any]:
 
 def passed_to(base: type, scope: Mapping[str, Any]) -> dict[str, Any]:
     """Returns those of them that the constructor of a base has too."""
-    names = inspect.signature(base).parameters
+    names = _validation.parameters(base)
     return {name: scope[name] for name in names if name in scope}

@@ -1,13 +1,14 @@
 """Docstrings of public layers, composed of fragments that are written once."""
 
 import functools
-import inspect
 import re
 import textwrap
 from collections.abc import Mapping
 from typing import TypeVar
 
 import keras
+
+from tfp_refine import _validation
 
 Layer = TypeVar("Layer", bound=type)
 
@@ -440,7 +441,7 @@ def _values(layer: type) -> dict[str, str]:
 def _args(layer: type, values: Mapping[str, str]) -> str:
     """Describes the arguments of a layer's constructor, with their defaults."""
     lines = ["Args:"]
-    for name, parameter in inspect.signature(layer).parameters.items():
+    for name, parameter in _validation.parameters(layer).items():
         text = _fill(_description(name), values)
         if parameter.default not in (parameter.empty, None):
             default = str(parameter.default)

@@ -1,6 +1,5 @@
 """Base of all families of weight posteriors."""
 
-import inspect
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
@@ -42,7 +41,7 @@ class PosteriorFamily(_validation.Shown):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments, as a dict: the attributes of their names."""
-        names = inspect.signature(type(self)).parameters
+        names = _validation.parameters(type(self))
         return {name: vars(self)[name] for name in names if name in vars(self)}
 
     @classmethod

@@ -27,7 +27,7 @@ class ShownLayer(_validation.Shown, keras.layers.Layer):
     def _shown_arguments(self) -> dict[str, Any]:
         """Returns the name, and the arguments that are not the default ones."""
         config = self.get_config()
-        arguments = inspect.signature(type(self)).parameters
+        arguments = _validation.parameters(type(self))
         changed = {
             name: config[name]
             for name, argument in arguments.items()

@@ -1,7 +1,6 @@
 """Trained Keras models that become Bayesian, and back."""
 
 import functools
-import inspect
 import itertools
 import operator
 from typing import Any
@@ -342,7 +341,7 @@ def _to_deterministic(model):
         ]
         for name in (*_OF_POSTERIORS, *_posteriors(type(layer)), *priors):
             del config[name]
-        if "seed" not in inspect.signature(kind).parameters:
+        if "seed" not in _validation.parameters(kind):
             del config["seed"]  # layers with dropout have one too
         return kind.from_config(config)
 

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import keras
 
+from tfp_refine import _validation
 from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine.layers import argument_checks
@@ -15,7 +16,7 @@ Kind: TypeAlias = type[keras.layers.Layer] | functools.partial
 
 # Arguments of a model that are those of its layers, and the layers' defaults.
 _DEFAULTS = {
-    name: inspect.signature(layers.VariationalLayer).parameters[name].default
+    name: _validation.parameters(layers.VariationalLayer)[name].default
     for name in (
         "kernel_initializer",
         "kernel_posterior",

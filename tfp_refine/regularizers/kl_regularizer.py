@@ -1,6 +1,5 @@
 """The base of all KL regularizers."""
 
-import inspect
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
@@ -216,5 +215,5 @@ class KLRegularizer(_validation.Shown, keras.regularizers.Regularizer):
         return kl if penalty is None else kl + penalty
 
     def get_config(self) -> dict[str, Any]:
-        names = inspect.signature(type(self)).parameters
+        names = _validation.parameters(type(self))
         return {name: getattr(self, name) for name in names}
