@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 
+from tfp_refine import _validation
 from tfp_refine import layers
 
 # Bases, which users derive from.
@@ -62,7 +63,7 @@ every_twin = pytest.mark.parametrize("make", _TWINS)
 
 
 def parameters(make):
-    return inspect.signature(make).parameters
+    return _validation.parameters(make)
 
 
 def required(make):

@@ -1,10 +1,9 @@
 """One variational layer under test: how it is made, and what it takes."""
 
-import inspect
-
 import keras
 import numpy as np
 
+from tfp_refine import _validation
 from tfp_refine import functional
 from tfp_refine.math import softplus
 
@@ -104,7 +103,7 @@ class LayerCase:
 
 def init_arguments(cls):
     """Returns the names of the arguments of a layer, but for name and dtype."""
-    return set(inspect.signature(cls).parameters) - _OF_ALL_LAYERS
+    return set(_validation.parameters(cls)) - _OF_ALL_LAYERS
 
 
 def spread(layer):

@@ -41,6 +41,8 @@ def parameters(kind: type) -> dict[str, inspect.Parameter]:
     Of a class that inherits `__init__` from a base, and `__new__` from one
     above it, `inspect.signature` has those of `__new__` before Python 3.11.5.
     """
+    if kind.__init__ is object.__init__:
+        return {}
     _, *found = inspect.signature(kind.__init__).parameters.items()
     return dict(found)
 
