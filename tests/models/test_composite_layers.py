@@ -325,7 +325,7 @@ def test_layers_behind_one_of_unknown_shape_have_their_weights(rng):
     bayesian = tfr.models.to_bayesian(model, initializer=None, **NUM)
     assert all(layer.built for layer in bayesian._flatten_layers())
     assert_equal_at_means(bayesian, model, x)
-    with pytest.raises(ValueError, match="tell the shapes of their outputs"):
+    with pytest.raises(ValueError, match="know the shapes of their outputs"):
         tfr.models.to_mc_dropout(model, **NUM)
 
 
