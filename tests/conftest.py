@@ -4,6 +4,8 @@ import gc
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# Without, TensorFlow convolves with channels first on some CPUs only.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 os.environ["KERAS_BACKEND"] = "tensorflow"
 os.environ["MPLBACKEND"] = "Agg"
 if "PYTEST_XDIST_WORKER" in os.environ:

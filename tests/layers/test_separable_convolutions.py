@@ -53,16 +53,19 @@ def twin_of(layer, x):
     [{}, OPTIONS, {"data_format": "channels_first", "use_bias": False}],
     ids=["default", "options", "channels_first"],
 )
-def test_at_the_means_it_is_the_layer_of_keras_to_the_last_bit(kind, options):
+def test_at_the_means_it_is_the_layer_of_keras(kind, options):
     layer = make(kind, bias_initializer="random_normal", **options)
     x = images(kind)
     if "data_format" in options:
         x = np.moveaxis(x, -1, 1)
+    # To the last bit, but where Keras has channels last in between.
+    error = 1e-5 * ("data_format" in options)
+    tolerance = {"rtol": error, "atol": error}
     random = layer(x)
     expected = twin_of(layer, x)(x)
-    np.testing.assert_array_equal(layer(x, sample=False), expected)
+    np.testing.assert_allclose(layer(x, sample=False), expected, **tolerance)
     with layers.mean_weights():
-        np.testing.assert_array_equal(layer(x), expected)
+        np.testing.assert_allclose(layer(x), expected, **tolerance)
         assert layer_case.differ(layer(x, sample=True), expected)
     assert layer_case.differ(random, expected)
     assert layer.compute_output_shape(x.shape) == expected.shape
