@@ -57,6 +57,39 @@ def test_moments_are_those_of_the_snapshots(rng):
     )
 
 
+def test_without_rank_the_moments_are_of_independent_weights(rng):
+    snapshots = rng.normal(size=(5, 7))
+    mean, covariance = swag_posterior.moments(snapshots, 0)
+    np.testing.assert_allclose(mean, snapshots.mean(axis=0))
+    np.testing.assert_allclose(
+        covariance.matrix(), np.diag(snapshots.var(axis=0))
+    )
+
+
+def test_refinement_starts_from_swag_that_is_given_a_prior(data):
+    model = build()
+    with pytest.raises(ValueError, match="needs the prior of the weights"):
+        tfr.refine(fit(model, data), *data, verbose=0)
+    ensemble = ensembles.deep_ensemble(
+        model, *data, num_members=2, steps=20, seed=1, verbose=0
+    )
+    options = {"num_members": 2, "steps": 60, "seed": 1, "verbose": 0}
+    for start in (model, ensemble):
+        posterior = fit(start, data, rank=0, prior_scale=0.7)
+        refined = tfr.refine(posterior, *data, **options)
+        for first in getattr(posterior, "members", [posterior]):
+            expected = 0.5 * (
+                np.sum(first.loc**2 + first.covariance.variances()) / 0.7**2
+                - first.view.size
+            ) + first.view.size * np.log(0.7)
+            np.testing.assert_allclose(
+                first.kl_divergence(),
+                expected - first.covariance.log_det,
+                rtol=1e-5,
+            )
+        assert np.all(refined.elbo_final > refined.elbo_init)
+
+
 def test_weights_that_never_move_have_a_variance_nevertheless():
     snapshots = np.ones((4, 2), np.float32)
     mean, covariance = swag_posterior.moments(snapshots, 2)
@@ -236,8 +269,11 @@ def test_an_interrupted_course_ends_in_the_same_place(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rank": 1}, "`rank` must be from 2"),
-        ({"rank": 7}, "`rank` must be from 2"),
+        ({"rank": 1}, "`rank` be 0 or from 2"),
+        ({"rank": 7}, "`rank` be 0 or from 2"),
+        ({"rank": -1}, "not negative"),
+        ({"num_snapshots": 1, "rank": 0}, "`num_snapshots` must be at least 2"),
+        ({"prior_scale": 0.0}, "prior_scale"),
         ({"momentum": 1.0}, "momentum"),
         ({"learning_rate": -1.0}, "learning_rate"),
         ({"num_snapshots": 0}, "num_snapshots"),

@@ -29,6 +29,7 @@ def swag(
     batch_size: int = 128,
     learning_rate: float = 0.01,
     momentum: float = 0.9,
+    prior_scale: float | None = None,
     loss: Any = None,
     checkpoint_dir: str | os.PathLike | None = None,
     seed: int | None = None,
@@ -59,10 +60,14 @@ def swag(
         num_snapshots: Weights that the moments are of. Defaults to `40`.
         steps_per_snapshot: Steps between two. Defaults to those of an epoch.
         rank: The last snapshots, whose deviations from the running mean are the
-            low-rank part of the covariance. Defaults to `20`.
+            low-rank part of the covariance. `0` has independent weights
+            (SWAG-Diagonal). Defaults to `20`.
         batch_size: Examples in a step. Defaults to `128`.
         learning_rate: Of gradient descent, constant. Defaults to `0.01`.
         momentum: Of gradient descent. Defaults to `0.9`.
+        prior_scale: Standard deviation of a centred Gaussian prior of each
+            weight. Training does not have it; the posterior does, so that
+            `refine` can start from it. Defaults to no prior.
         loss: Negative log likelihood: Keras loss, its name, or a callable
             `(y_true, y_pred) -> [B]`, nats; of several outputs a dict or list,
             whose sum counts. Defaults to the loss, and the `loss_weights`, that
@@ -74,10 +79,11 @@ def swag(
 
     Returns:
         posterior: For a model a `GaussianPosterior` whose covariance is of low
-            rank and a diagonal, half of it each; an `SWAGPosterior` if the
-            model has moving averages. For an ensemble a `MixturePosterior` of
-            these. Its `history` has `step [T]` and `loss [T]` (for an ensemble
-            `[M, T]`), the mean training loss since the step before.
+            rank and a diagonal, half of it each, or a diagonal if `rank`
+            is 0; an `SWAGPosterior` if the model has moving averages. For an
+            ensemble a `MixturePosterior` of these. Its `history` has `step [T]`
+            and `loss [T]` (for an ensemble `[M, T]`), the mean training loss
+            since the step before.
 
     Raises:
         ValueError: If an argument is invalid, the data does not fit the model,
@@ -96,13 +102,17 @@ def swag(
         - [Wilson and Izmailov, 2020](https://arxiv.org/abs/2002.08791)
     """
     _validation.all_positive_integers(
-        num_snapshots=num_snapshots, rank=rank, batch_size=batch_size
+        num_snapshots=num_snapshots, batch_size=batch_size
     )
-    if not 2 <= rank <= num_snapshots:
+    _validation.not_negative_integer("rank", rank)
+    if num_snapshots < 2 or rank not in (0, *range(2, num_snapshots + 1)):
         raise ValueError(
-            "`rank` must be from 2 to `num_snapshots`. Received: "
+            "`num_snapshots` must be at least 2, and `rank` be 0 or from 2 to "
+            "`num_snapshots`. Received: "
             f"rank={rank}, num_snapshots={num_snapshots}"
         )
+    if prior_scale is not None:
+        _validation.positive("prior_scale", prior_scale)
     _validation.positive("learning_rate", learning_rate)
     _validation.proportion("momentum", momentum, one=False)
     seed = resumable.check_seed(seed, checkpoint_dir)
@@ -149,11 +159,12 @@ def swag(
             np.stack([params[number] for params, _ in trained.snapshots]), rank
         )
         arguments = (view, loc, covariance, [v[number] for v in trained.fixed])
+        options: Any = {"link": link, "prior_scale": prior_scale}
         if averages:
-            member: Any = swag_posterior.SWAGPosterior(*arguments, link)
+            member: Any = swag_posterior.SWAGPosterior(*arguments, **options)
             member.set_data(objective.data[0])
         else:
-            member = posteriors.GaussianPosterior(*arguments, link)
+            member = posteriors.GaussianPosterior(*arguments, **options)
         members.append(member)
     if isinstance(model, posteriors.EnsemblePosterior):
         return posteriors.MixturePosterior(members, history)

@@ -26,6 +26,7 @@ class SWAGPosterior(posteriors.GaussianPosterior):
         link: `Link`, or `None`.
         history: Dict of arrays.
         diagnostics: Dict of numbers.
+        prior_scale: Standard deviation of the prior, or `None`.
 
     Example:
 
@@ -89,16 +90,20 @@ class SWAGPosterior(posteriors.GaussianPosterior):
 
 
 def moments(snapshots, rank):
-    """Computes the mean `[P]`, and the `LowRank` covariance, of SWAG.
+    """Computes the mean `[P]`, and the covariance, of SWAG.
 
     Snapshots are `[T, P]`. Half of the variance of each weight is the diagonal;
     deviations of the last `rank`, 2 or more, from the means until then are the
-    other half of the covariance.
+    other half of the covariance. If `rank` is 0, it is the diagonal alone.
     """
     exact = snapshots.astype(np.float64)
+    variance = np.maximum(np.var(exact, axis=0), _MIN_VARIANCE)
+    if not rank:
+        mean, scale = np.mean(exact, axis=0), np.sqrt(variance)
+        dtype = snapshots.dtype
+        return mean.astype(dtype), covariances.Diagonal(scale.astype(dtype))
     counts = np.arange(1, len(exact) + 1)[:, np.newaxis]
     running = np.cumsum(exact, axis=0) / counts
-    variance = np.maximum(np.var(exact, axis=0), _MIN_VARIANCE)
     deviations = (exact - running)[-rank:]
     mean, scale, factor = (
         value.astype(snapshots.dtype)
