@@ -74,7 +74,7 @@ class Repetition:
         """Returns one whose test data are a part of the training data of this.
 
         Raises:
-            ValueError: If there are less than two training examples.
+            ValueError: If there are fewer than two training examples.
         """
         x, y = self.data.train
         count = -(-len(y) // _HELD_OUT)
