@@ -84,3 +84,34 @@ def test_formulas_become_mathml():
 def test_a_formula_with_an_unknown_command_stops_the_build():
     with pytest.raises(exceptions.PluginError, match=r"page\.md.*\\\\foo"):
         formulas(r'<span class="arithmatex">\(\foo x\)</span>')
+
+
+def table(*rows):
+    head, *body = (
+        "".join(f"<{tag}>{cell}</{tag}>" for cell in row)
+        for tag, row in zip(
+            ["th", *["td"] * (len(rows) - 1)], rows, strict=True
+        )
+    )
+    lines = "".join(f"<tr>{row}</tr>" for row in body)
+    return f"<table><thead><tr>{head}</tr></thead>{lines}</table>"
+
+
+def with_titles(html):
+    return load("tables").on_page_content(html, None, None, None)
+
+
+def test_cells_of_wide_tables_have_the_titles_of_their_columns():
+    numbers = ["<b>1.234&nbsp;±&nbsp;0.123</b>"] * 2
+    wide = table(["", "NLL", "a &lt; b"], ["boston", *numbers], ["x", "", "1"])
+    html = with_titles(f"<p>{wide}</p>{wide}".replace("boston", "b" * 20))
+    assert html.count("<table data-wide>") == 2
+    assert html.count(f'<td data-title="NLL">{numbers[0]}</td>') == 2
+    assert html.count('<td data-title="a &lt; b">1</td>') == 2
+    assert f'<td data-title="">{"b" * 20}</td>' in html
+
+
+def test_narrow_tables_stay_as_they_are():
+    words = "many words that may break " * 9
+    narrow = table(["name", "text"], ["<code>a<wbr>b</code>", words])
+    assert with_titles(narrow) == narrow
