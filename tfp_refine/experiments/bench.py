@@ -162,12 +162,14 @@ class Bench:
             variational.connect()
         self.kind = load.kind_of(config)
         if self.kind not in kinds:
+            close = load.close_names(config.dataset)
+            asked = f". Did you mean {' or '.join(close)}?" if close else ""
             raise ValueError(
                 f"--dataset must be of the kind {' or '.join(kinds)}. --list "
                 "prints the sets that are known by name; give --kind for "
                 "others. python -m tfp_refine.experiments.compare takes any "
                 f"kind. Received: --dataset={config.dataset}, taken for "
-                f"{self.kind}"
+                f"{self.kind}{asked}"
             )
         path = f"results/{experiment}/{config.dataset}"
         config = config.with_defaults(

@@ -164,6 +164,7 @@ def test_depths_are_compared(tmp_path, capsys):
     ("values", "message"),
     [
         ({"dataset": "iris"}, "--dataset must be of the kind regression"),
+        ({"dataset": "bostn"}, "for images. Did you mean boston[?]"),
         ({"dataset": "boston"}, "--data_dir"),
         ({"depths": (1, 2), "hidden": (8, 4)}, "--depths needs one width"),
         ({"depths": (1, 1)}, "--depths"),

@@ -1,6 +1,7 @@
 """Loads the data set that a configuration names."""
 
 import dataclasses
+import difflib
 import math
 import pathlib
 
@@ -42,6 +43,13 @@ def kind_of(config: fields.Bench) -> str:
     if name in datasets.UCI_NAMES or (config.data_dir and own.is_dir()):
         return "regression"
     return "images"
+
+
+def close_names(name: str) -> list[str]:
+    """Lists known names of data sets that look like another one."""
+    known = (*datasets.CLASS_TABLES, *datasets.UCI_NAMES, *_TEXTS)
+    close = difflib.get_close_matches(name, known)
+    return [] if name in close else close
 
 
 def load(config: fields.Bench, number: int = 0) -> dataset.Dataset:
