@@ -3,7 +3,7 @@
 PYTHON ?= python3
 DEMO_DIR ?= demo_output
 # Tests run in two processes. Each has half of them in their order, so that
-# those of one file share what they set up, and then takes from the other.
+# those of one file share their set-up, and then takes from the other.
 PYTEST_FLAGS ?= --numprocesses=2 --dist=worksteal
 # How often `make torture` stops each function and experiment.
 KILLS ?= 20
@@ -12,7 +12,7 @@ BAZEL_FLAGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
-# What `pip` has installed into $(VENV), made anew when setup.py changes.
+# Packages that `pip` has installed into $(VENV), made anew when setup.py changes.
 DEMO_STAMP := $(VENV)/.installed-demo
 TEST_STAMP := $(VENV)/.installed-test
 DOCS_STAMP := $(VENV)/.installed-docs
@@ -59,7 +59,7 @@ lint: $(TEST_STAMP) ## Check the style and the types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: $(TEST_STAMP) ## Format the code and fix what can be fixed
+format: $(TEST_STAMP) ## Format the code and apply the fixes of the linter
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 

@@ -18,7 +18,7 @@ _FILES = r"https://github\.com/tfp-refine/tfp_refine/blob/main"
 _INSTALLS = '"-m", "pip", "install"'
 # Rooms that users do not import.
 INTERNAL = ("_validation", "experiments", "math", "functional")
-# Rooms in which only these classes show what they inherit: the many others of
+# Rooms in which only these classes show inherited members: the many others of
 # the room would repeat it.
 BASES = {
     "losses": ("LikelihoodLoss",),

@@ -61,7 +61,7 @@ def formulas(cls, x, parameters):
     return module.forward(x, **parameters)
 
 
-# A bijector remembers what it made of a tensor; it does not know a copy.
+# A bijector remembers its result for a tensor; it does not know a copy.
 
 
 def forward_and_log_det(bijector):

@@ -1,4 +1,4 @@
-"""The notebooks: their form, and that they give what they show."""
+"""The notebooks: their form, and that they reproduce their outputs."""
 
 import base64
 import importlib.util
@@ -84,7 +84,7 @@ def _text(cell):
 
 
 def differences(old, new):
-    """Lists how the text of a cell differs from what is stored.
+    """Lists how the text of a cell differs from the stored one.
 
     Numbers may differ by 10%, or by 2 in the last of their digits: processors
     round differently, and training amplifies that.

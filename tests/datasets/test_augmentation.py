@@ -13,7 +13,7 @@ IMAGES = IMAGES.astype(np.float32)
 
 
 def windows(image, padding, flip):
-    """Lists what an image may become: (down, right, mirrored) -> image."""
+    """Lists results for an image: (down, right, mirrored) -> image."""
     side = (padding, padding)
     made = {}
     for mirrored in (False, True) if flip else (False,):

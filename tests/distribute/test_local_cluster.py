@@ -11,7 +11,7 @@ from tfp_refine.distribute import local_cluster
 
 
 class Process:
-    """A process that only notes what is done to it."""
+    """A process that only notes its calls."""
 
     def __init__(self, command, env, stdin, stdout, start_new_session):
         assert command[-1] == "--stop_with_stdin"

@@ -1,4 +1,4 @@
-"""Tests of the files that say what the project is."""
+"""Tests of the files that describe the project."""
 
 import pathlib
 

@@ -26,7 +26,7 @@ SHORTENED = (
 )
 # Whose only block runs as pasted, without the data of the others.
 TASKS = "how_to"
-# Run in a process of their own, as what they show warns.
+# Run in a process of their own, as they show warnings.
 SESSIONS = ("migration",)
 
 

@@ -14,7 +14,7 @@ NLL = {"map": 3.0, "vi": 2.0, "cm": 1.0}
 
 
 class Recorder:
-    """Measures a system by its name; records what it measured, and fails.
+    """Measures a system by its name; records its calls, and fails.
 
     Args:
         failing: Dict from a system and a seed to an error.

@@ -22,7 +22,7 @@ def _operations(graph):
 
 
 def _noisy(key, stacked, shared, index):
-    """Has draws, a draw from a draw, and what only the rest uses."""
+    """Has draws, a draw from a draw, and a draw that only the rest uses."""
     seed = tf.stack([key, index])
     first = tf.random.stateless_normal([4], seed)
     again = tf.random.stateless_uniform([2], tf.stack([key, index + 7]))

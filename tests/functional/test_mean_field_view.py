@@ -346,7 +346,7 @@ def test_a_vector_may_be_read_from_another_model_of_the_kind(mixed):
     np.testing.assert_array_equal(view.params(other), expected)
 
 
-# What refinement cannot start from.
+# Starts that refinement refuses.
 
 
 @pytest.mark.parametrize(

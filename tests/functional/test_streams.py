@@ -33,7 +33,7 @@ def first(parts):
     return np.asarray(parts[0])
 
 
-# What is a stream.
+# Sources that are streams.
 
 
 def test_only_data_that_memory_does_not_hold_are_streamed(monkeypatch):

@@ -387,7 +387,7 @@ def test_programs_are_compiled_once_for_each_kind_of_inputs():
         assert other is not first
 
 
-# What has no view.
+# Models without a view.
 
 
 def test_what_is_no_built_model_is_refused():

@@ -192,7 +192,7 @@ def test_layers_that_are_not_called_are_named(make, rng):
 
 
 class Traced(keras.Model):
-    """Is compiled by itself, so that nobody sees what it calls."""
+    """Is compiled by itself, so that nobody sees its calls."""
 
     def __init__(self):
         super().__init__()

@@ -109,7 +109,7 @@ KINDS = {
     "log_variance": np.exp,
 }
 
-# What each kind reads as a variance of 1/4.
+# The value that each kind reads as a variance of 1/4.
 RAW_VALUES = {
     "softplus_scale": np.log(np.expm1(0.5)),
     "softplus_variance": np.log(np.expm1(0.25 - 1e-6)),
@@ -164,7 +164,7 @@ def test_one_target_with_two_outputs_is_a_mean_and_a_noise(y_shape, data):
     assert_close(found, expected_of(x, targets, 0.25))
 
 
-# What the task is.
+# The task.
 
 
 @pytest.mark.parametrize("loss", ["mse", losses.GaussianNLL()])

@@ -35,7 +35,7 @@ def initialized(make, make_layer, arguments):
 
 
 def fans(make_layer, arguments):
-    """Returns what Keras computes, with the fan-out of a group."""
+    """Returns the value of Keras, with the fan-out of a group."""
     positions = np.prod(np.broadcast_to(arguments.get("kernel_size", 1), 2))
     if make_layer is layers.DenseFlipout:
         positions = 1
@@ -186,7 +186,7 @@ def test_uninformative_posteriors_need_a_gaussian_prior(
 
 
 def lsuv_model(**arguments):
-    """Returns a model with what stands between layers."""
+    """Returns a model with operations between layers."""
     inputs = keras.Input((8, 8, 2))
     make = layers.Conv2DReparameterization
     x = make(8, 3, activation="relu", seed=1, **arguments)(inputs)

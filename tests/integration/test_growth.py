@@ -39,7 +39,7 @@ def resident():
 
 
 def peak_of(function):
-    """Returns what a call adds to the memory of this process, in MiB."""
+    """Returns the memory that a call adds to this process, in MiB."""
     with memory.Peak() as peak:
         function()
     if peak.mebibytes is None:

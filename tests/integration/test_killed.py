@@ -39,7 +39,7 @@ def wait_for(work, folder, pattern):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """Returns what a method makes without an interruption."""
+    """Returns the result of a method without an interruption."""
 
     @functools.cache
     def result(method):

@@ -276,7 +276,7 @@ def cases(quick):
 
 
 # The deepest take long to write and read. Of convolutions and attention, which
-# are written by what all estimators share, those of one estimator are quick.
+# are written by the base of all estimators, those of one estimator are quick.
 @cases(
     quick=[
         name

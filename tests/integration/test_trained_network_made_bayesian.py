@@ -1,4 +1,4 @@
-"""A trained network that becomes Bayesian: what is kept, and what is gained."""
+"""A trained network becomes Bayesian: parity, then the gains."""
 
 import keras
 import numpy as np

@@ -260,7 +260,7 @@ def test_all_layers_are_refined_too(rng):
 
 
 def without_training(monkeypatch):
-    """Returns a list of what flows are trained with; they stay as they are."""
+    """Returns a list of the data that flows are trained with, unchanged."""
     schedules = []
 
     def observed(

@@ -76,7 +76,7 @@ def test_a_stream_gives_what_arrays_give(kind, likelihood, weighted, rng):
     found = fit(kind, likelihood, model, small_streams.Batches(x, y, *weight))
     assert isinstance(found.training_data, streams.Stream)
     assert_close(found, expected)
-    # The bound computes anew what is not held; signs of vectors may differ.
+    # The bound computes anew rows not held; signs of vectors may differ.
     for posterior in (found, expected):
         posterior.covariance = expected.covariance
     np.testing.assert_allclose(found.elbo(3), expected.elbo(3), rtol=1e-10)

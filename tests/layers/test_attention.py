@@ -16,7 +16,7 @@ from tfp_refine import regularizers
 WIDE = layers.MeanFieldPosterior(0.3)
 PROJECTIONS = ("query", "key", "value", "attention_output")
 every_kind = pytest.mark.parametrize("kind", attention.ALL)
-# Of what no estimator changes, the quick tests have one of each layer.
+# Of parts that no estimator changes, quick tests have one of each layer.
 _QUICK = (attention.MULTI_HEAD[2], attention.GROUP_QUERY[1])
 
 

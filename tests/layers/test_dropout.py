@@ -103,7 +103,7 @@ def test_convolutions_lose_whole_channels(make):
 
 
 def concrete_ones(**options):
-    """Returns a layer that sums what is left of its inputs."""
+    """Returns a layer that sums the rest of its inputs."""
     dtype = options.get("dtype")
     dense = keras.layers.Dense(1, kernel_initializer="ones", dtype=dtype)
     return concrete(dense, initial_rate=0.5, **options)

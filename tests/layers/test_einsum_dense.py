@@ -100,7 +100,7 @@ def test_at_the_means_it_is_the_layer_of_keras_to_the_last_bit(kind, name):
 
 
 def matrix(layer, x):
-    """Returns what each weight adds to each output, `[N, W]`, by brute force.
+    """Returns each weight's part in each output, `[N, W]`, by brute force.
 
     The map is linear in the weights: these are the outputs of Keras' layer for
     weights that are 1 at one place.

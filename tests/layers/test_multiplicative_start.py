@@ -28,7 +28,7 @@ def test_the_multiplier_of_a_single_input_starts_near_one():
 
 
 def cost(size, **arguments):
-    """Returns what each multiplier costs at the start, in nats."""
+    """Returns the cost of each multiplier at the start, in nats."""
     layer = layers.DenseMNF(3, num_train_examples=1, seed=1, **arguments)
     layer.build((None, size))
     weight = layer.variational_weights[0]

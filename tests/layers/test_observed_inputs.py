@@ -9,7 +9,7 @@ from tfp_refine import layers
 
 
 class Record:
-    """An observer that keeps what it sees."""
+    """An observer that keeps its inputs."""
 
     def __init__(self):
         self.seen = []

@@ -67,7 +67,7 @@ def test_low_rank_factors_keep_their_ratio_to_the_independent_part(rng):
     np.testing.assert_allclose(
         weight.factor / weight.independent_scale, before, rtol=1e-10
     )
-    # So that they have not died, and correlations are what they were.
+    # So that they have not died, and correlations stay.
     assert np.all(np.asarray(weight.factor) != 0.0)
     np.testing.assert_allclose(
         weight.total_correlation(), correlation, rtol=1e-8

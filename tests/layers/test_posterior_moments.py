@@ -176,7 +176,7 @@ def _softplus(x):
 
 
 def _kernel_matrix(layer, x):
-    """Returns what each weight of the kernel adds to each output, `[2N, D]`.
+    """Returns the part of each weight of the kernel in each output, `[2N, D]`.
 
     The map is linear in the kernel, so these are the outputs of Keras' own
     layer for kernels that are 1 at one place and 0 at the others.

@@ -113,7 +113,7 @@ def kl(loc, scale, prior_scale):
 
 @every_case
 def test_a_unit_is_an_output_channel(name):
-    # What is called the kernel of a unit is all that its outputs depend on.
+    # The kernel of a unit holds all weights that its outputs depend on.
     layer = make(name)
     x = np.ones([1, *CASES[name][1]], "float32")
     before = np.asarray(layer(x, sample=False))

@@ -1,4 +1,4 @@
-"""Layers that draw all their weights, and then do what Keras does."""
+"""Layers that draw all their weights, and then compute as Keras does."""
 
 import keras
 import numpy as np

@@ -9,7 +9,7 @@ from scipy import stats
 from tfp_refine import layers
 from tfp_refine import losses
 
-# What the docstring says of each kind, as NumPy functions of the raw value.
+# The docstring's formula of each kind, as NumPy functions of the raw value.
 SCALES = {
     "softplus_scale": lambda raw: np.logaddexp(0.0, raw),
     "softplus_variance": lambda raw: np.sqrt(np.logaddexp(0.0, raw) + 1e-6),

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tests.support import regression_problem
 from tfp_refine.math import linear_regression
 
-# What it costs.
+# Costs.
 
 
 @pytest.fixture

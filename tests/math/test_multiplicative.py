@@ -51,7 +51,7 @@ def test_expected_log_prob_has_the_mean_of_log_q(rng, size):
     found = multiplicative.expected_log_prob(
         log_variance, flow.forward_log_det_jacobian(z0)
     )
-    # What they differ by is half of a chi-square, centered.
+    # Their difference is half of a chi-square, centered.
     statistics.assert_mean(
         exact - found, 0.0, np.sqrt(size / 2.0), resolves=0.1, fpr=1e-6
     )

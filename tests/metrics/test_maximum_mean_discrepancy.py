@@ -96,7 +96,7 @@ def test_the_discrepancy_is_symmetric_for_a_given_bandwidth(reference, samples):
 
 
 def test_the_discrepancy_is_never_negative(rng):
-    # Rounding is what may make it so, of sets that are the same or almost.
+    # Rounding may make it so, of sets that are the same or almost.
     for size in range(2, 40):
         reference = rng.normal(size=(size, 2))
         samples = rng.permutation(reference)

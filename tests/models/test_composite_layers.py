@@ -95,7 +95,7 @@ class OwnName(L.Layer):
 
 
 class Scaled(L.Dense):
-    """Does not say by what."""
+    """Does not say by which layers."""
 
     def __init__(self, units, scale, **options):
         super().__init__(units, **options)

@@ -280,7 +280,7 @@ class MadeInInit(MadeInBuild):
 
 @register
 class BuiltByCall(Holder):
-    """Leaves it to the first call to build what it has."""
+    """Leaves it to the first call to build its layers."""
 
     def __init__(self, **options):
         super().__init__(**options)
@@ -499,7 +499,7 @@ def test_a_shared_layer_is_chosen_by_any_of_its_places():
         assert len(paths(converted)) == 1
 
 
-# Choice, and what is frozen.
+# Choice, and frozen layers.
 
 
 @pytest.mark.slow
@@ -583,7 +583,7 @@ def test_a_layer_is_frozen_by_the_one_around_it(rng):
     assert paths(conversion.convert(model)) == ["head"]
 
 
-# What cannot be reached is named.
+# Layers that cannot be reached are named.
 
 
 @register

@@ -69,7 +69,7 @@ def _resnet18(stem, classes):
 
 @pytest.mark.slow
 def test_resnet18_has_the_published_number_of_weights():
-    # torchvision's, as in the paper; and what is common for CIFAR-10.
+    # torchvision's, as in the paper; and the usual one for CIFAR-10.
     assert _resnet18(49, 1000) == 11689512
     assert _resnet18(9, 10) == 11173962
     large = models.ResNet18((64, 64, 3), 1000, stem="large", variational="none")

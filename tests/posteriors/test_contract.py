@@ -41,7 +41,7 @@ def some_quick(names, quick=_QUICK):
 all_methods = some_quick(
     posterior_cases.CLASSIFIERS, set(posterior_cases.CLASSIFIERS) - set(_SLOW)
 )
-# Of what all posteriors have from one base, the draws of each kind are quick.
+# Of the parts that all posteriors inherit, the draws of each kind are quick.
 a_few_methods = some_quick(
     posterior_cases.CLASSIFIERS,
     ("variational", "mc_dropout", "refined", "flow", "cyclical_sghmc"),

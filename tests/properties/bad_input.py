@@ -1,4 +1,4 @@
-"""Bad input for every public callable, and the verdict on what comes of it.
+"""Bad input for every public callable, and the verdict on the outcome.
 
 Callables are found by introspection; `base_calls` has one good call of each.
 """
@@ -27,7 +27,7 @@ _ROOMS = [
     for name in tfp_refine.__all__
     if inspect.ismodule(getattr(tfp_refine, name))
 ]
-# Keras calls these, with what it has checked itself.
+# Keras calls these, with arguments that it has checked.
 _OF_KERAS = re.compile(
     r"build|call|compute_(output_shape|mask)|get_config|from_config|on_\w+"
     r"|reset_states?|result|update_(state|step)"
@@ -187,11 +187,11 @@ def sample(seed, per_argument=None, names=None):
 
 
 def failure(case):
-    """Returns what is wrong with the outcome of a case, or an empty string.
+    """Returns the fault of the outcome of a case, or an empty string.
 
     Right are a finite result, one that is not but with a warning, and an error
     that names the argument. Formulas that are part of a graph give back NaN for
-    NaN, as Keras' do, and infinity for what is larger than their largest float.
+    NaN, as Keras' do, and infinity for values beyond their largest float.
     """
     base = base_calls.BASES[case.name]
     arguments = base.arguments()

@@ -50,7 +50,7 @@ _WITHOUT = {
         posteriors.Posterior regularizers.KLRegularizer
         initializers.PosteriorInitializer
         """,
-    "Made by this package, of what it has computed.": """
+    "Made by this package, of its own values.": """
         RefinedEnsemble ensembles.SWAGPosterior metrics.CalibrationBins
         posteriors.EnsemblePosterior posteriors.FlowPosterior
         posteriors.GaussianPosterior posteriors.MixturePosterior
@@ -928,7 +928,7 @@ _add("ensembles.TemperatureScaling.fit",
      lambda **arguments: _scaled().fit(**arguments).predict(_X, 2), _WEIGHTS,
      x=_X40, y=_Y40)  # fmt: skip
 
-# What is squared may be too large for a float.
+# Squares may be too large for a float.
 _IN_GRAPH = ("datasets.Standardizer.", "datasets.crop_and_flip",
              "layers.", "losses.", "bijectors.", "metrics.predictive_variance",
              "metrics.gaussian_neg", "metrics.moment_matched",

@@ -41,7 +41,7 @@ def cases(number):
             hypothesis.Phase.generate,
             hypothesis.Phase.shrink,
         ],
-        # Draws are cheap beside building a layer; what is filtered, is checked
+        # Draws are cheap beside building a layer; filtered cases are checked
         # by the strategies themselves.
         suppress_health_check=[hypothesis.HealthCheck.too_slow],
     )

@@ -46,7 +46,7 @@ def _some(values, none):
 
 
 def not_positive_integers(none=False, zero=False):
-    """Draws what is no positive integer.
+    """Draws a value that is no positive integer.
 
     Args:
         none: Whether `None` is allowed, and not drawn.
@@ -57,47 +57,47 @@ def not_positive_integers(none=False, zero=False):
 
 
 def not_positive_numbers(none=False, zero=False):
-    """Draws what is no positive finite number; arguments as above."""
+    """Draws no positive finite number; arguments as above."""
     values = [-1, -0.5, *_NOT_NUMBERS, *_NOT_FINITE, 10**400]
     return _some(values if zero else [0, 0.0, -0.0, *values], none)
 
 
 def not_finite_numbers():
-    """Draws what is no finite number."""
+    """Draws a value that is no finite number."""
     return _some([*_NOT_NUMBERS, *_NOT_FINITE, 10**400], none=False)
 
 
 def not_proportions(none=False):
-    """Draws what is no number in (0, 1]."""
+    """Draws a value that is no number in (0, 1]."""
     numbers = [0, 0.0, -0.1, 1.0000001, 2]
     return _some([*_NOT_NUMBERS, *_NOT_FINITE, *numbers], none)
 
 
 def not_seeds():
-    """Draws what is neither an integer nor `None`."""
+    """Draws a value that is neither an integer nor `None`."""
     values = [v for v in _NOT_NUMBERS if not isinstance(v, bool)]
     return st.sampled_from([*values, *_NOT_FINITE, 1.5])
 
 
 def not_sizes():
-    """Draws what is neither a positive integer nor a few of them."""
+    """Draws neither a positive integer nor a few of them."""
     values = [0, -1, 1.5, (), (0,) * 3, (1, -1), "a", [[1]], Unknown(), {}]
     return _some([*values, *_NOT_FINITE, (2,) * 7, 1j], none=False)
 
 
 def not_names(none=False):
-    """Draws what is no name of anything."""
+    """Draws a value that is no name of anything."""
     values = [0, 1.5, math.nan, "", "unknown", b"same", ("same",), [], {}]
     return _some([*values, Unknown(), True], none)
 
 
 def not_shapes():
-    """Draws what is no shape of inputs."""
+    """Draws a value that is no shape of inputs."""
     values = [0, 1.5, "ab", (0,), (-1, 2, 3), (1.5,), (None,), Unknown(), True]
     return _some([*values, ("a", "b", "c"), [[2]], math.nan], none=False)
 
 
 def not_lists_of_integers():
-    """Draws what holds no positive integers."""
+    """Draws a value that holds no positive integers."""
     values = [3, 1.5, "ab", (0,), (2, -1), (1.5, 2), (None,), Unknown(), True]
     return _some([*values, ("a", "b"), [[2]], math.nan], none=False)

@@ -166,7 +166,7 @@ def _pooled(draw, x):
     return layer()(x)
 
 
-# What takes any inputs, `[positions, channels]`, `[height, width, channels]`.
+# Layers for any inputs, `[positions, channels]`, `[height, width, channels]`.
 _ANY_AXES = (_residual, _shared, _joined, _nested, _plain, _dense)
 _POSITIONS = (
     _convolution,

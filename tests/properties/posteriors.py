@@ -1,4 +1,4 @@
-"""Strategies of priors, posterior families and what else weights have."""
+"""Strategies of priors, posterior families and other options of weights."""
 
 from hypothesis import strategies as st
 
@@ -121,7 +121,7 @@ def of_weight(draw, name, draws_weights, has_family=True):
 
     Args:
         draw: Of Hypothesis.
-        name: What they begin with, such as "kernel".
+        name: Their first part, such as "kernel".
         draws_weights: As for `priors`.
         has_family: Whether its posterior is an argument.
     """

@@ -21,7 +21,7 @@ _PROPORTION = junk.not_proportions()
 # "fan_in" and "he" are names of scales.
 _SCALE = junk.not_positive_numbers()
 
-# Functions with valid arguments, and what wrong ones of some are.
+# Functions with valid arguments, and wrong ones of some.
 _CALLS = {
     "GaussianKL": (tfr.regularizers.GaussianKL, {}, {"prior_scale": _SCALE}),
     "EmpiricalBayesKL": (

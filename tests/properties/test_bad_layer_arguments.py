@@ -16,7 +16,7 @@ from tests.support import conv_layers
 # Python's and Keras' way to refuse.
 REFUSALS = (TypeError, ValueError)
 
-# What each argument must be; none of the values that `junk` draws for it is.
+# Values of each argument; none of the values that `junk` draws for it is.
 _COMMON = {
     "num_train_examples": junk.not_positive_integers(none=True),
     "kl_scale": junk.not_positive_numbers(zero=True),

@@ -1,4 +1,4 @@
-"""Metrics keep their bounds, and refuse what is no prediction."""
+"""Metrics keep their bounds, and refuse values that are no prediction."""
 
 import dataclasses
 import math

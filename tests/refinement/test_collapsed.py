@@ -105,7 +105,7 @@ def test_elbo_averages_a_divergence_that_needs_draws(problem):
         refinement.elbo(model, problem.x, problem.y, num_samples=num, seed=seed)
         for seed in range(3)
     ]
-    # Standard deviations of the estimate, and of what it is compared with.
+    # Standard deviations of the estimate, and of its reference.
     stddev = (stddev**2 / num + kls.var() / num + kls.var() / 1e5) ** 0.5
     # One draw of the divergence would not do.
     assert kls.std() > 12 * stddev
@@ -194,7 +194,7 @@ def test_refinement_starts_above_the_collapsed_bound(problem, learn):
         gap,
         rtol=1e-4,
     )  # fmt: skip
-    # And of what users see, by estimates of 4000 and of 2500 draws.
+    # And of the public bounds, by estimates of 4000 and of 2500 draws.
     collapsed = refinement.elbo(
         model, problem.x, problem.y, num_samples=4000, seed=1
     )
@@ -251,7 +251,7 @@ def trained(problem, regularizer):
 
 
 def alphas(model):
-    """Returns what stands for `alpha_reg` in each prior."""
+    """Returns the value in place of `alpha_reg` in each prior."""
     return [
         float(w.regularizer.prior_scale**2 / w.prior.scale**2)
         for layer in model.layers[1:]
@@ -301,7 +301,7 @@ def test_a_trained_model_is_refined_and_saved(problem, arguments, tmp_path):
             member.layers[1].variational_weights[0].loc,
             np.reshape(ensemble.loc[1, :6], (2, 3)),
         )
-        # The members share what the model's layers share.
+        # Members share the weights that the layers share.
         found = alphas(member)
         if arguments.get("learn") != "closed_form":
             np.testing.assert_allclose(found, alphas(model), rtol=1e-6)
@@ -311,7 +311,7 @@ def test_a_trained_model_is_refined_and_saved(problem, arguments, tmp_path):
         assert np.all(np.isfinite(member.losses))
 
 
-# What cannot be refined.
+# Models that cannot be refined.
 
 
 @pytest.mark.parametrize(

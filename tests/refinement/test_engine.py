@@ -71,7 +71,7 @@ def test_no_more_members_are_computed_at_a_time_than_told():
 
 
 def _condition(work, ratio=0.6):
-    """Returns the members after an auxiliary variable, and what it cost."""
+    """Returns the members after an auxiliary variable, and its costs."""
     state = work.state()
     work.engine().condition(state.members, ratio, [1, 2, 3])
     return state.members
@@ -94,7 +94,7 @@ def test_weights_are_conditioned_in_chunks(monkeypatch):
 
 
 def _cost(work, after, ratio=0.6):
-    """Computes `log q(a) - log p(a)` of what was drawn, nats, `[M]`."""
+    """Computes `log q(a) - log p(a)` of the draws, nats, `[M]`."""
     before = work.state().members
     q = member.posterior(before.params, before.prior_loc)
     prior = gaussian.Gaussian(before.prior_loc, before.prior_scale)
@@ -169,7 +169,7 @@ def test_an_epoch_visits_each_example_at_most_once(batch_size):
         num_members=1,
         batch_size=batch_size,
     )
-    seen.clear()  # what the checks looked at
+    seen.clear()  # the calls of the checks
     per_epoch = 20 // batch_size
     # In two calls, of which the second starts within an epoch.
     for begin, end in ((0, per_epoch + 1), (per_epoch + 1, 2 * per_epoch)):
@@ -339,5 +339,5 @@ def test_a_trial_does_not_change_the_result(work):
     engine_lib.faster(tried, _FakeEngine([0.0], 1.0, 0.1), work.settings, state)
     found, expected = work.finish(tried), work.finish(work.engine())
     linear_gaussian.assert_same(found, expected)
-    # What the trial traced is what the work goes on with.
+    # The work goes on with the traces of the trial.
     assert {p.trace_count for p in tried.programs.values()} == {1}

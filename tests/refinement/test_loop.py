@@ -18,7 +18,7 @@ LOSS = 2.0
 
 
 class Engine:
-    """Notes what it is asked for; each takes a second of a clock.
+    """Notes its calls; each takes a second of a clock.
 
     Args:
         failing: Which members fail.

@@ -20,7 +20,7 @@ def ensemble(problem):
     return linear_gaussian.refine(problem.model(), problem.x, problem.y)
 
 
-# What refinement is for.
+# The purpose of refinement.
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_mixture_moves_towards_the_correlated_posterior(problem, refined):
     assert np.all(np.diag(covariance) > 1.2 / np.diag(problem.precision))
 
 
-# What it leaves alone.
+# Values that it leaves alone.
 
 
 def test_model_is_not_changed(problem):

@@ -1,4 +1,4 @@
-"""Refinement refuses what it cannot do, before any work."""
+"""Refinement refuses bad arguments before any work."""
 
 import keras
 import numpy as np

@@ -78,7 +78,7 @@ def _other_weights(model):
     ]
 
 
-# What moves, and what does not.
+# Weights that move, and others.
 
 
 @pytest.mark.slow
@@ -230,7 +230,7 @@ def test_points_follow_the_gradient_of_likelihood_and_penalty(problem):
             rtol=1e-3,
             atol=1e-4,
         )
-    # Nothing pulls at what means nothing.
+    # Nothing pulls at weights without effect.
     np.testing.assert_array_equal(gradient[:, 1, view.num_weights :], 0.0)
     np.testing.assert_array_equal(
         result.state.params[:, 1, view.num_weights :], 0.0

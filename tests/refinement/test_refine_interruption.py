@@ -34,7 +34,7 @@ def work(problem):
 
 @pytest.fixture(scope="module")
 def engines(work):
-    """Engines for members together and one by one, and what comes of them."""
+    """Engines for members together and one by one, and their results."""
     engines = {size: work.engine(size) for size in (3, 1)}
     return {size: (e, work.finish(e)) for size, e in engines.items()}
 

@@ -26,7 +26,7 @@ def _double():
 
 
 def narrow(rng, form="dict", scale=1e-9, **options):
-    """Returns a model whose draws are all the same, and what it computes."""
+    """Returns a model whose draws are all the same, and its outputs."""
     model = two_heads.make_model(
         form,
         layers.DenseReparameterization,

@@ -23,7 +23,7 @@ def _double():
 
 
 def narrow(rng, loss, num_outputs=3, scale=1e-9):
-    """Returns a model whose draws are all the same, and what it computes."""
+    """Returns a model whose draws are all the same, and its outputs."""
     layer = layers.DenseReparameterization(
         num_outputs, bias_posterior=None, bias_regularizer=None, seed=1
     )

@@ -94,7 +94,7 @@ def test_prior_is_the_one_with_the_means_integrated_out(posterior):
     assert prior.scale.shape == []
     assert float(prior.loc) == 0.0
     np.testing.assert_allclose(prior.scale, 0.6 / 0.2, rtol=1e-14)
-    # From it, the divergence is lower by what the documentation says.
+    # From it, the divergence is lower by the documented amount.
     gap = np.sum((1.0 - 0.04) * np.square(scale) / (2.0 * 0.6**2))
     marginal = regularizers.GaussianKL(float(prior.scale))
     np.testing.assert_allclose(

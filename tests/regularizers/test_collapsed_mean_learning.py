@@ -77,7 +77,7 @@ def best_alpha(*all_layers, rate=0.0):
 
 
 def cost(alpha, *all_layers, rate=None):
-    """Computes by hand what a group of tensors costs at an `alpha_reg`."""
+    """Computes by hand the cost of a group of tensors at an `alpha_reg`."""
     kl, size = 0.0, 0
     for weight in weights_of(*all_layers):
         gamma = weight.regularizer.prior_scale**2

@@ -47,7 +47,7 @@ def log_ratio(draw, loc, scale, arguments=MIXTURE):
 
 
 def kl_of_draws(layer, outputs):
-    """Computes from a layer's outputs what its KL is estimated as, nats."""
+    """Computes the estimate of a layer's KL from its outputs, nats."""
     outputs = np.array(outputs)
     draws = outputs[:4] - outputs[4], outputs[4]
     return sum(
@@ -184,7 +184,7 @@ def test_training_sees_one_draw_and_is_traced_once(jit_compile):
     losses += model.fit(x, y, epochs=4, **arguments).history["loss"]
     assert loss.traces == traces
     np.testing.assert_allclose(losses, 0.0, atol=2e-3)
-    # What a trace left behind is of no use, and no harm, outside of it.
+    # A tensor of a trace is of no use, and no harm, outside of it.
     assert np.isfinite(kl_in(model.losses))
 
 

@@ -403,7 +403,7 @@ def test_a_chain_that_never_moves_is_warned_of(regression):
 
 def test_the_sampler_gets_its_settings(regression, monkeypatch):
     class Made(Exception):
-        """Has what was made, of which nothing is run."""
+        """Has the arguments; nothing is run."""
 
     def sample_chains(kernel, *_, **__):
         raise Made(kernel)

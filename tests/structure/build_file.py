@@ -1,7 +1,7 @@
 """Computes `BUILD` from the tree and its imports.
 
 Run `python -m tests.structure.build_file` in the repository's root to rewrite
-it, after adding a room or a test file or changing what one imports.
+it, after adding a room or a test file or changing the imports of one.
 
 A library of `BUILD` is a room (a direct sub-package of `tfp_refine`), a module
 directly in `tfp_refine`, the root package (`__init__.py` alone), or a file that
@@ -19,7 +19,7 @@ TESTS = "tests"
 COMMAND = "python -m tests.structure.build_file"
 
 _TEST_MAIN = "tests/structure/pytest_main.py"
-# What every test needs, whether it imports it or not. Some file of the package
+# Needs of every test, whether it imports it or not. Some file of the package
 # is in it: without one, a test would find a `tfp_refine` that is installed.
 _TEST_SETTINGS = "test_settings"
 _SOME_FILE = "version"
@@ -36,7 +36,7 @@ licenses(["notice"])
 
 exports_files(["LICENSE"])
 
-# What tests of the repository itself read.
+# Files that tests of the repository itself read.
 filegroup(
     name = "repository",
     srcs = glob(
@@ -75,7 +75,7 @@ def find_tests():
 def find_test_libraries():
     """Maps the names of libraries for tests to their Python files.
 
-    One library is what every test needs: packages, what pytest reads by itself
+    One library is for all tests: packages, the files pytest reads by itself
     and the main script. Each other file is a library of its own.
     """
     libraries = {_TEST_SETTINGS: []}

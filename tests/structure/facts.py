@@ -1,4 +1,4 @@
-"""Counts what the architecture promises, in this checkout or another one.
+"""Counts the promises of the architecture, in this checkout or another one.
 
   python -m tests.structure.facts [PATH]
 
@@ -14,7 +14,7 @@ import sys
 from tests.structure import build_file
 from tests.structure import levels
 
-# Rooms of older checkouts, by what they are called now.
+# Rooms of older checkouts, by their present names.
 _RENAMED = {
     "arguments": "_validation",
     "baselines": "ensembles",
@@ -155,7 +155,7 @@ def weight_vectors(checkout):
     """Classes that see weights as one vector, without those they inherit from.
 
     Such a class flattens several weights into one vector (`concat` or
-    `concatenate` of what was reshaped to one axis) and cuts a vector into
+    `concatenate` of arrays reshaped to one axis) and cuts a vector into
     tensors (`split`, or `reshape` to a shape), by itself or by functions of
     the package. Subclasses of such a class count as one with it.
     """

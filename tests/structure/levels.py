@@ -6,7 +6,7 @@
 
 from tests.structure import build_file
 
-# A room imports rooms of the levels below it, and what `SIDEWAYS` adds.
+# A room imports rooms of the levels below it, and those that `SIDEWAYS` adds.
 LEVELS = (
     {"version"},
     {"_requirements", "_storage", "_validation", "math"},

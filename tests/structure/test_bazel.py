@@ -34,7 +34,7 @@ def calls(path):
 
 
 def repositories():
-    """Returns `{name: folder}` of what WORKSPACE finds in this repository."""
+    """Returns `{name: folder}` of targets that WORKSPACE finds here."""
     return {
         keywords["name"]: build_file.ROOT / keywords["path"]
         for _, _, keywords in calls(build_file.ROOT / "WORKSPACE")

@@ -140,7 +140,7 @@ def test_imports_point_down(imports):
         for name, imported in imports.items()
         if imported - may_import[name]
     }
-    assert not upward, f"Rooms import what they must not: {upward}"
+    assert not upward, f"Rooms import others that they must not: {upward}"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ def iblm(**switches):
 
 
 def float32(array):
-    """Rounds an array to what Keras makes of it, and returns doubles."""
+    """Rounds an array as Keras does, and returns doubles."""
     return np.asarray(array, np.float32).astype(np.float64)
 
 

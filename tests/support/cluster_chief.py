@@ -1,9 +1,9 @@
 """A chief that refines a model; a process of its own.
 
 Run as a script, with the folder of the checkpoint, the file of the ensemble's
-arrays, what is refined, a name in `STARTS`, and `here`, `cluster`, `impatient`
-or `member_by_member`: by a cluster, each member a job of its own, after which
-the work is saved.
+arrays, the refined model, a name in `STARTS`, and `here`, `cluster`,
+`impatient` or `member_by_member`: by a cluster, each member a job of its own,
+after which the work is saved.
 """
 
 import pathlib
@@ -62,7 +62,7 @@ STARTS = {"layers": model, "laplace": laplace}
 
 
 def main():
-    """Refines, and writes what came of it."""
+    """Refines, and writes the result."""
     folder, path, start, where = sys.argv[1:]
     coordinator = None
     if where != "here":

@@ -50,7 +50,7 @@ def check_calls(code: str) -> int:
 
 
 def _resolve(node):
-    """Returns what `tfr.a.b` names, or None if it is of no module."""
+    """Returns the object of `tfr.a.b`, or None if it is of no module."""
     if isinstance(node, ast.Name):
         return _MODULES.get(node.id)
     if not isinstance(node, ast.Attribute):

@@ -19,7 +19,7 @@ class ConvDraws:
     Attributes:
         draws: `[S, G, N]`, `N` being all positions of example 0, then 1.
         mean: Exact mean of `draws`, `[G, N]`.
-        covariance: Covariance of what one draw of the weights gives to all
+        covariance: Covariance of the part of one draw of the weights in all
             examples and positions, `[G, N, N]`.
     """
 
@@ -129,7 +129,7 @@ def _split(layer, outputs, num_groups):
 
 
 def _matrix(layer, x, num_groups, size):
-    """Returns what each weight of a filter adds to each output.
+    """Returns the part of each weight of a filter in each output.
 
     The map is linear in the kernel, so these are the outputs of Keras' own
     layer for filters that are 1 at one place and 0 at the others.

@@ -1,4 +1,4 @@
-"""Models made Bayesian, and compared with what they were."""
+"""Models made Bayesian, and compared with the originals."""
 
 import numpy as np
 
@@ -14,6 +14,6 @@ def convert(model, **options):
 
 
 def assert_equal_at_means(converted, model, x):
-    """Asserts that the means compute what the model does, to the last bit."""
+    """Asserts that the means compute as the model does, to the last bit."""
     with tfr.layers.mean_weights():
         np.testing.assert_array_equal(converted(x), model(x))

@@ -60,7 +60,7 @@ class Job:
 
 
 class Coordinator(tf.distribute.coordinator.ClusterCoordinator):
-    """Computes what it was told in this process, the last first."""
+    """Computes its tasks in this process, the last first."""
 
     def __new__(cls):
         return object.__new__(cls)
@@ -73,7 +73,7 @@ class Coordinator(tf.distribute.coordinator.ClusterCoordinator):
             _cluster_resolver=types.SimpleNamespace(cluster_spec=lambda: spec)
         )
         self.error, self.lost = None, []
-        self.data = weakref.WeakSet()  # what workers hold
+        self.data = weakref.WeakSet()  # data that workers hold
 
     def __del__(self):
         pass  # there is nothing to stop

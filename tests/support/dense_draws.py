@@ -47,7 +47,7 @@ def mean(x=INPUTS):
 
 
 def covariance(x=INPUTS):
-    """Returns the covariance of what one draw of the weights gives, `[B, B]`.
+    """Returns the covariance of outputs by one draw of weights, `[B, B]`.
 
     Args:
         x: Inputs, `[B, 3]`.

@@ -7,7 +7,7 @@ from tfp_refine import regularizers
 
 
 def softplus_inverse(scale):
-    """Computes what softplus turns into `scale`."""
+    """Computes the raw value of `scale`, before softplus."""
     return np.log(np.expm1(scale))
 
 

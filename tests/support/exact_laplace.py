@@ -1,4 +1,4 @@
-"""Gaussians of the curvature at trained weights, with what samplers need."""
+"""Gaussians of the curvature at trained weights, with inputs of samplers."""
 
 import numpy as np
 

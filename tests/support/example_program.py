@@ -1,4 +1,4 @@
-"""A small experiment, to see what the harness makes of its configuration.
+"""A small experiment, to see how the harness reads its configuration.
 
 python -m tests.support.example_program --help
 """
@@ -56,7 +56,7 @@ class Config(Training):
         systems: Systems to compare.
 
     Evaluation:
-        action: What run does.
+        action: Action of run.
 
     Raises:
         ValueError: If it is wrong.
@@ -87,7 +87,7 @@ class Config(Training):
 def run(settings: Config) -> None:
     """Does as it is told.
 
-    Shows what experiments of several lines of text look like, which are filled
+    Shows the look of experiments of several lines of text, which are filled
     to the width of the terminal.
 
     Args:
@@ -118,7 +118,7 @@ def run(settings: Config) -> None:
 
 
 def listed() -> str:
-    """Returns what `--list` shows."""
+    """Returns the text of `--list`."""
     return "Data sets: yacht, boston"
 
 

@@ -39,7 +39,7 @@ class Command:
         )
 
     def messages(self, cases):
-        """Returns what it has against flags, for each case; nothing is run.
+        """Returns its objection to flags, for each case; nothing is run.
 
         Args:
             cases: List of lists of flags.
@@ -82,7 +82,7 @@ def results(folder):
 
 
 def records(folder):
-    """Reads the records in the folders below, without what differs."""
+    """Reads the records in the folders below, without times and the like."""
     return {
         path.relative_to(folder): reproducible(json.loads(path.read_text()))
         for path in folder.glob("*/*.json")
@@ -90,7 +90,7 @@ def records(folder):
 
 
 def reproducible(record):
-    """Drops what differs from run to run: times, folders and digests."""
+    """Drops values that differ between runs: times, folders and digests."""
     if isinstance(record, dict):
         return {
             key: reproducible(value)

@@ -2,7 +2,7 @@
 
   python -m tests.support.experiment_driver NAME < cases.json
 
-Reads a list of lists of flags, and writes what was wrong with each: a list of
+Reads a list of lists of flags, and writes the error of each: a list of
 messages, or of `null` where nothing was. Nothing is run.
 """
 

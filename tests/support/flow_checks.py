@@ -38,7 +38,7 @@ def assert_inverse(forward, inverse, x, rtol=1e-9):
 
 
 def assert_inverse_gradients(forward, inverse, x, parameters, rtol=1e-8):
-    """Asserts that gradients of `inverse` are what those of `forward` imply.
+    """Asserts that gradients of `inverse` follow from those of `forward`.
 
     Args:
         forward: Function of points and parameters.

@@ -60,7 +60,7 @@ class Kind(NamedTuple):
     """A kind of input.
 
     Attributes:
-        shown: What the table calls it.
+        shown: Its name in the table.
         model: Name of the model that takes it, a key of `X`.
         data: Function of `(x,)` or `(x, y)`, with `x` as the model takes it,
             that returns the arguments of a function.
@@ -171,7 +171,7 @@ def _short(takes_targets):
     return (made,)
 
 
-# Bad input: the model, data of `takes_targets`, and what the error says.
+# Bad input: the model, data of `takes_targets`, and the text of the error.
 BAD = {
     "unknown name": (
         "named",
@@ -249,10 +249,10 @@ class Function(NamedTuple):
     """A function that takes data.
 
     Attributes:
-        shown: What the table calls it.
+        shown: Its name in the table.
         takes_targets: Whether it takes `(x, y)`, rather than `x`.
         call: Function of the name of a model and data that returns an array.
-        refused: Kinds that it refuses, with what the error says.
+        refused: Kinds that it refuses, with the text of the error.
     """
 
     shown: str

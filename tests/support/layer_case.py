@@ -1,4 +1,4 @@
-"""One variational layer under test: how it is made, and what it takes."""
+"""One variational layer under test: how it is made, and its inputs."""
 
 import keras
 import numpy as np
@@ -61,7 +61,7 @@ class LayerCase:
         return init_arguments(type(self.make()))
 
     def _name(self, name):
-        """Returns what the layer calls an argument of the others."""
+        """Returns the layer's name of an argument of the others."""
         is_depthwise = self.reference.__name__.startswith("Depthwise")
         if is_depthwise and name in _RENAMED:
             return name.replace("kernel_", "depthwise_")

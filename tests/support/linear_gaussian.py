@@ -139,7 +139,7 @@ class Work:
         )
 
     def finish(self, engine, checkpoint=None):
-        """Does what is left, and returns the state, a dict of arrays."""
+        """Does the rest, and returns the state, a dict of arrays."""
         saved = checkpoint and checkpoint.load()
         state = self.state()
         if saved:
@@ -172,7 +172,7 @@ def assert_same(found, expected, rounding=0.0):
 
 
 class Interrupted(Exception):
-    """Raised by what is to be interrupted."""
+    """Raised by work that is to be interrupted."""
 
 
 class InterruptedEngine:

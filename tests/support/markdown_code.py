@@ -17,7 +17,7 @@ def environment():
 
 
 class Block(NamedTuple):
-    """A fenced block: what follows the fence, and the code."""
+    """A fenced block: the text after the fence, and the code."""
 
     info: str
     code: str
@@ -37,7 +37,7 @@ def run_session(path):
     """Runs the Python of a file, and compares the errors that it quotes.
 
     A block of Python that fails must be followed by a block of text: the error,
-    `Type: message`, where `...` stands for what is left out.
+    `Type: message`, where `...` stands for omissions.
 
     Raises:
         AssertionError: If a block does not fail as it says, or fails.

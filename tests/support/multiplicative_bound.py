@@ -34,7 +34,7 @@ class Bound:
         self._is_paper = form == "paper"
 
     def multipliers(self, noise, masks=()):
-        """Returns what the flow makes of noise, `[..., D]`, and its log_det."""
+        """Returns the flow's values for noise, `[..., D]`, and its log_det."""
         stddev = np.exp(self._values["z_log_variance"] / 2.0)
         return self._flow("flow", self._values["z_loc"] + stddev * noise, masks)
 

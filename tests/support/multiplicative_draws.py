@@ -16,8 +16,8 @@ class Moments:
 
     Args:
         layer: Layer with multipliers.
-        loadings: What a multiplier adds to each output, `[N, D]`.
-        offset: What does not depend on multipliers, `[N]`.
+        loadings: Part of a multiplier in each output, `[N, D]`.
+        offset: Part that does not depend on multipliers, `[N]`.
         noise_variance: Variance given multipliers, `[N]`; or, if outputs
             share noise, covariance, `[N, N]`.
     """

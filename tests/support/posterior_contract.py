@@ -28,7 +28,7 @@ def _variational_weights_say_what_the_layer_does(case):
 
 
 def _kl_of_the_same_draw(layer):
-    """Computes what `layer_case.reseeded_losses` are made of, nats."""
+    """Computes the parts of `layer_case.reseeded_losses`, nats."""
     functional.seeds.reseed(layer, 3)
     return sum(
         float(weight.kl(seed=layer.seed_generator))

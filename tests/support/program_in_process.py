@@ -10,7 +10,7 @@ from unittest import mock
 def run(experiment: str, *flags: str) -> int:
     """Runs `python -m tfp_refine.experiments.EXPERIMENT`; returns its status.
 
-    What the program does to the process, answers to signals, is undone.
+    Changes of the program to the process, answers to signals, are undone.
     """
     with contextlib.ExitStack() as undo:
         for number in (signal.SIGINT, signal.SIGTERM):

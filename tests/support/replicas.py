@@ -82,7 +82,7 @@ def draws(strategy, make, inputs):
 
 
 def training(strategy, sample, optimizer=keras.optimizers.SGD):
-    """Trains a model for three steps, and tells what came of it."""
+    """Trains a model for three steps, and tells its result."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(NUM_EXAMPLES, 3)).astype(np.float32)
     y = rng.normal(size=(NUM_EXAMPLES, 1)).astype(np.float32)

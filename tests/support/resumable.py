@@ -129,7 +129,7 @@ class Work:
             os.kill(self.process.pid, signum)
 
     def end(self):
-        """Waits for the end; returns the exit code and what was printed."""
+        """Waits for the end; returns the exit code and the output."""
         self.process.join(600)
         assert self.process.exitcode is not None, "too slow"
         return self.process.exitcode, self._errors.read_text()

@@ -15,7 +15,7 @@ _SETUP = (markdown_code.ROOT / "setup.py").read_text(encoding="utf-8")
 
 
 def import_package(**environment):
-    """Imports the package in another process; returns what it writes."""
+    """Imports the package in another process; returns its output."""
     name, installed = environment.pop("installed", ("", ""))
     program = (
         "import importlib.metadata\n"

@@ -1,4 +1,4 @@
-"""Tests of what is measured: test data, or a part of the training set."""
+"""Tests of the measured data: test data, or a part of the training set."""
 
 import numpy as np
 import pytest

@@ -13,7 +13,7 @@ from tfp_refine.experiments.harness import config
 from tfp_refine.experiments.harness import program
 
 # Without the root of the package, which imports every room and TensorFlow.
-# What pytest was started by may ignore Ctrl-C.
+# The parent of pytest may ignore Ctrl-C.
 _START = """\
 import runpy, signal, sys, types
 root = types.ModuleType("tfp_refine")
@@ -197,7 +197,7 @@ def test_an_interruption_ends_with_one_line(action, number, status):
 
 
 def on_a_terminal(*flags):
-    """Returns what a command writes on a terminal."""
+    """Returns the output of a command on a terminal."""
     main_end, end = pty.openpty()
     process = subprocess.Popen([*WORDS, *flags], stdout=end, stderr=end)
     os.close(end)

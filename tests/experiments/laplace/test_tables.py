@@ -1,4 +1,4 @@
-"""Curves over flow lengths, and what is said of the sampler."""
+"""Curves over flow lengths, and remarks on the sampler."""
 
 import types
 

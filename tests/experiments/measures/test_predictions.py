@@ -13,7 +13,7 @@ from tfp_refine.experiments.measures import predictions
 
 
 def subject(draws, num_members, y):
-    """Returns what is measured: draws of means and raw scales."""
+    """Returns the measured draws: those of means and raw scales."""
     scaler = datasets.Standardizer(np.ones(1), np.full(1, 2.0))
     return types.SimpleNamespace(
         draws=lambda: draws,

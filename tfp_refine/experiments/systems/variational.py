@@ -23,7 +23,7 @@ from tfp_refine.experiments.systems import fitted
 from tfp_refine.experiments.systems import laplace
 from tfp_refine.experiments.systems import networks
 
-# An option of refined ensembles, and what held-out data choose from.
+# An option of refined ensembles, and the values that held-out data choose from.
 _KL_SCALE = "member_kl_scale"
 _KL_SCALES = (3.0, 1.0, 0.3, 0.1, 0.03)
 # The initialized network, in the folder of a fit.
