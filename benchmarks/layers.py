@@ -173,7 +173,9 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--networks", nargs="+", default=list(_NETWORKS))
+    parser.add_argument(
+        "--networks", nargs="+", default=list(_NETWORKS), choices=_NETWORKS
+    )
     options = parser.parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(options.threads)
     tf.config.threading.set_inter_op_parallelism_threads(options.threads)
