@@ -135,6 +135,7 @@ def test_a_folder_belongs_to_one_process_until_that_is_killed(tmp_path):
     assert lock(tmp_path / ".." / tmp_path.name, "other") is other
 
 
+@pytest.mark.slow
 def test_a_lock_ends_with_its_last_user(tmp_path):
     held = lock(tmp_path)
     del held

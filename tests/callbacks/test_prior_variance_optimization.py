@@ -152,6 +152,7 @@ def test_divergences_fall_and_the_bound_rises_at_each_update():
     assert before.found[0][0] - after.found[0][0] > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -193,6 +194,7 @@ def test_a_second_fit_goes_on_with_the_number_of_the_epoch():
     assert counts["epoch"] == [3, 5]
 
 
+@pytest.mark.slow
 def test_an_update_needs_no_new_trace_and_is_saved(tmp_path):
     traces = []
 

@@ -208,6 +208,7 @@ def test_missing_file(tmp_path):
         load_images("toy_images", tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["dataset_info.json", "features.json"])
 def test_damaged_description(tmp_path, file):
     write_set(tmp_path)

@@ -71,6 +71,7 @@ def answering():
         server.stop(None).wait()
 
 
+@pytest.mark.slow
 def test_all_are_waited_for_and_not_longer_than_told(unused):
     with answering() as port, listening() as hung:
         cluster = cluster_at(port)

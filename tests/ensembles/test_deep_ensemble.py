@@ -168,6 +168,7 @@ def test_adversarial_training_moves_inputs_by_the_sign_of_the_gradient(data):
     )
 
 
+@pytest.mark.slow
 def test_an_interrupted_training_ends_with_the_same_members(
     data, tmp_path, monkeypatch
 ):

@@ -50,6 +50,7 @@ def train(data, **options):
     )
 
 
+@pytest.mark.slow
 def test_an_ensemble_is_trained_on_a_stream(data):
     found = train(data, steps=400)
     loss = found.history["loss"]

@@ -170,6 +170,7 @@ def test_moving_averages_are_those_of_the_drawn_weights(data):
         np.testing.assert_allclose(draw, model(x), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_there_is_a_gaussian_around_each_member_of_an_ensemble(data):
     ensemble = ensembles.deep_ensemble(
         build(), *data, num_members=3, steps=20, seed=1, verbose=0

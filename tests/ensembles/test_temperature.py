@@ -23,6 +23,7 @@ def calibrated_labels(rng, model, x, temperature):
     return np.array([rng.choice(len(p), p=p) for p in probs])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", [None, "softmax"])
 def test_the_temperature_minimizes_the_likelihood(rng, activation):
     model, _, _ = trained_models.classifier(rng, activation=activation)

@@ -186,6 +186,7 @@ def test_it_is_refused_to_start_if_no_system_can_be_applied(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "message"),
     [

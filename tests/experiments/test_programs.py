@@ -52,6 +52,7 @@ def test_the_list_is_all_that_is_written():
     assert others == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_wrong_value_names_its_flag(name):
     process = run(name, "--seed=-1")

@@ -255,6 +255,7 @@ def test_columns_are_those_of_the_kind_of_data(make, capsys):
             assert not re.search(rf"\b{name}\b", other), name
 
 
+@pytest.mark.slow
 def test_the_page_has_all_sections_in_order(written):
     assert sections(written) == [
         "Comparison",
@@ -362,6 +363,7 @@ def test_of_many_systems_the_best_and_map_are_drawn(make, monkeypatch):
     assert list(bins[0]) == ["VI", "cm", "cv", "cmv", "MAP"]
 
 
+@pytest.mark.slow
 def test_long_titles_leave_room_for_the_figure(make, monkeypatch):
     shown, draw = [], plotting.ranking
 
@@ -432,6 +434,7 @@ def test_systems_that_are_missing_are_listed_with_the_reason(
     assert "Laplace: not applied." in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_figures")
 @pytest.mark.parametrize(
     ("r_hat", "is_noted"), [(1.005, False), (1.3, True), (np.nan, True)]

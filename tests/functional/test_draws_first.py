@@ -91,6 +91,7 @@ def test_all_draws_are_made_in_one_loop_before():
     assert not any("While" in kind for kind in _operations(graph))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "layer",
     [

@@ -101,6 +101,7 @@ def _manifest(**changes):
     return change
 
 
+@pytest.mark.slow
 def test_arrays_are_written_and_read_without_copies(path):
     value = np.ones(2**24, np.float32)  # 64 MiB
     with memory.Peak() as writing:
@@ -117,6 +118,7 @@ def test_arrays_are_written_and_read_without_copies(path):
 SMALL = {"a": np.arange(3), "b": np.array([["x"]])}
 
 
+@pytest.mark.slow
 def test_a_file_that_is_cut_anywhere_is_named(path):
     files.write(path, "Kind", {}, SMALL, b"model")
     whole = path.read_bytes()
@@ -126,6 +128,7 @@ def test_a_file_that_is_cut_anywhere_is_named(path):
             files.read(path)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_is_found_anywhere(path):
     files.write(path, "Kind", {"seed": 1}, SMALL, b"model")
     whole, expected = path.read_bytes(), files.read(path)

@@ -40,6 +40,7 @@ def test_large_arrays_of_files_are_in_a_file_of_their_own(
     assert is_in_a_file(arrays["a"])
 
 
+@pytest.mark.slow
 def test_members_larger_than_the_memory_are_refined_alike(
     monkeypatch, tmp_path
 ):

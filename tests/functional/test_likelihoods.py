@@ -95,6 +95,7 @@ def test_log_prob_of_extreme_logits_is_finite(logit):
         np.testing.assert_allclose(found, expected)
 
 
+@pytest.mark.slow
 @every_likelihood
 def test_output_hessian_is_the_derivative(likelihood, num_outputs, rng):
     targets, outputs = make_data(rng, likelihood, num_outputs)

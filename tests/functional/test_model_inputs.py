@@ -78,6 +78,7 @@ def test_one_input_may_be_wrapped():
     assert model_inputs.fit(sequential, {"only": x}) is x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -67,6 +67,7 @@ def test_the_sum_is_that_of_fit(outputs, losses_in, weighted, rng):
         np.testing.assert_array_equal(mean_loss(again), mean_loss(found))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["mae", keras.losses.MeanAbsoluteError()])
 def test_one_loss_serves_all_outputs_as_in_fit(loss, rng):
     x, _, size = two_heads.data(rng)
@@ -145,6 +146,7 @@ def test_outputs_without_a_loss_do_not_count(rng):
                 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_subclassed_models_are_called_to_see_their_outputs(form, rng):
     x, label, size = two_heads.data(rng)

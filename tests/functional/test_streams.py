@@ -257,6 +257,7 @@ def test_data_in_memory_serve_all_steps():
     assert part[0] is X
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, 3, 4, 10, 50])
 @pytest.mark.parametrize("batch_size", [1, 4, 11, 30])
 def test_windows_serve_all_steps(small, steps, batch_size):

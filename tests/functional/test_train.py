@@ -106,6 +106,7 @@ def test_a_training_in_parts_ends_in_the_same_place(batch_size):
     assert program.trace_count == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("batch_size", "vectorized"), [*_QUICK, *_SLOW])
 def test_a_member_is_the_same_alone_and_in_any_batch(batch_size, vectorized):
     rule = update_rules.Momentum(0.5, 0.1, lambda number: number > 2)
@@ -135,6 +136,7 @@ def test_a_member_is_the_same_alone_and_in_any_batch(batch_size, vectorized):
     assert program.trace_count == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("batch_size", "bootstrap"), [*_QUICK, *_SLOW])
 def test_vectorized_members_are_the_mapped_ones(batch_size, bootstrap):
     rule = update_rules.Adam()
@@ -280,6 +282,7 @@ def test_learning_rates_fall_and_return():
         update_rules.decay("step", 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vectorized", [False, True])
 def test_models_train_as_by_keras(rng, vectorized):
     x = rng.normal(size=(N, 3)).astype(np.float32)

@@ -240,6 +240,7 @@ def test_nested_inputs_and_outputs():
     np.testing.assert_array_equal(found["rest"][0], expected["rest"][0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["functional", "subclassed"])
 def test_under_map_fn_each_member_is_what_it_is_alone(name, x):
     view = functional.WeightView(MODELS[name]())

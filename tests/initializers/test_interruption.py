@@ -61,6 +61,7 @@ def assert_unchanged(model, error, initializer):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "number"),
     [
@@ -85,6 +86,7 @@ def test_a_posterior_that_is_half_set_is_taken_back(error, model, monkeypatch):
     assert_unchanged(model, error, initializers.IBLM(verbose=False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [

@@ -167,6 +167,7 @@ def propagated(monkeypatch):
     return calls
 
 
+@pytest.mark.slow
 @every_model
 def test_layers_see_what_the_new_layers_before_them_compute(
     make_model, propagated, rng

@@ -42,6 +42,7 @@ def weights_of(layer):
     return getattr(layer, "variational_weights", ())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", INITIALIZERS.values(), ids=INITIALIZERS)
 def test_the_same_seeds_give_the_same_weights(make, data):
     first, second = (initialized(make, data, 3) for _ in range(2))
@@ -49,6 +50,7 @@ def test_the_same_seeds_give_the_same_weights(make, data):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", INITIALIZERS.values(), ids=INITIALIZERS)
 def test_other_seeds_give_other_weights(make, data):
     expected = initialized(make, data, 3)[0]
@@ -92,6 +94,7 @@ def correlations(columns):
     return np.abs(normed.T @ normed)[np.triu_indices(columns.shape[1], 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num", [10, 50, 300])
 @pytest.mark.parametrize("index", [0, 1])
 def test_hidden_units_differ(num, index, rng):
@@ -134,6 +137,7 @@ def test_both_signs_appear(rng):
     assert 10 <= np.sum(slopes > 0.0) <= 54
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make", [bayesian_linear.iblm(random_signs=False), iblm.PaperIBLM]
 )
@@ -205,6 +209,7 @@ def test_units_of_the_paper_are_propagated_by_themselves(monkeypatch, rng):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "positions", "batch_size"),
     [(4, 1, 128), (99, 1, 200), (999, 1, 512), (99, 4, 128)],
@@ -224,6 +229,7 @@ def test_wide_layers_have_larger_mini_batches(
     assert seen[0].rows.shape == (2, batch_size * positions, size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [initializers.IBLM, iblm.PaperIBLM])
 def test_hidden_groups_see_their_own_channels(make, monkeypatch, rng):
     seen = spy_on_mini_batches(monkeypatch)

@@ -49,6 +49,7 @@ def fans(make_layer, arguments):
 # Variances.
 
 
+@pytest.mark.slow
 @every_layer
 @pytest.mark.parametrize(
     ("make", "variance", "is_zero"),
@@ -198,6 +199,7 @@ def lsuv_model(**arguments):
     return keras.Model(inputs, outputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 100.0])
 def test_pre_activations_have_unit_variance_at_the_means(scale, rng):
     x = scale * rng.normal(size=(200, 8, 8, 2)) + scale

@@ -43,6 +43,7 @@ def assert_close(found, expected):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("divergence", ["reverse", "forward"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_whole_weights_repeat_examples(kind, divergence, rng):

@@ -84,6 +84,7 @@ def test_refinement_stays_on_the_device(mapping, data):
     assert_runs_on_a_gpu(types)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [
@@ -104,6 +105,7 @@ def test_ensembles_stay_on_the_device(method, data):
     assert_runs_on_a_gpu(types)
 
 
+@pytest.mark.slow
 def test_predictions_and_bounds_stay_on_the_device(data):
     model = _network()
     with graph_ops.recorded() as types:

@@ -277,6 +277,7 @@ def cases(quick):
 
 # The deepest take long to write and read. Of convolutions and attention, which
 # are written by the base of all estimators, those of one estimator are quick.
+@pytest.mark.slow
 @cases(
     quick=[
         name

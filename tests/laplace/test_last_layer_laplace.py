@@ -162,6 +162,7 @@ def test_linearized_and_weight_draws_agree(rng, hessian):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["probit", "mean_field"])
 def test_closed_forms_are_probabilities_near_the_exact_ones(rng, method):
     model, x, y = trained_models.classifier(rng)
@@ -180,6 +181,7 @@ def test_a_certain_posterior_predicts_as_the_model(rng, method):
     np.testing.assert_allclose(found, model(x), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_one_output_is_the_logit_of_the_second_class(rng):
     model, x, y = trained_models.logistic_regression(rng, 0.1)
     posterior = fit(model, x, y, prior_precision=0.1)
@@ -281,6 +283,7 @@ def test_a_grid_search_finds_the_least_loss_and_survives_infinities(rng):
     assert posterior.prior_precision == 10.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hessian", ["full", "kron", "diag"])
 def test_a_saved_posterior_is_the_same(rng, tmp_path, hessian):
     model, x, y = trained_models.classifier(rng)
@@ -394,6 +397,7 @@ def test_kron_is_the_factor_of_outputs_and_the_mean_of_features(rng):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hessian", ["full", "kron", "diag"])
 def test_blocks_of_examples_change_nothing(rng, hessian, monkeypatch):
     model, x, y = trained_models.classifier(rng)

@@ -162,6 +162,7 @@ def problem(name):
     return model, x, np.where(counts, y, -1), counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _MODELS)
 def test_the_precision_is_that_of_brute_force(name):
     model, x, y, counts = problem(name)
@@ -194,6 +195,7 @@ def test_the_precision_is_that_of_brute_force(name):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hessian", ["kron", "diag"])
 @pytest.mark.parametrize("name", ["tokens", "pixels"])
 def test_approximations_are_those_of_positions_as_examples(name, hessian):

@@ -108,6 +108,7 @@ def test_the_density_is_that_of_the_draws(posterior, space, flow):
     assert not np.allclose(draws, posterior.sample(5, seed=0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("space", refinement.SPACES)
 def test_flows_move_standard_normal_draws_or_weights(posterior, space):
     flow = refinement.Flow("radial", 1, space)
@@ -139,6 +140,7 @@ def test_the_same_seed_refines_alike(posterior):
     assert not np.array_equal(draws, other.sample(5, seed=0))
 
 
+@pytest.mark.slow
 def test_all_parts_share_one_program(posterior, monkeypatch):
     programs = []
 
@@ -175,6 +177,7 @@ def test_a_saved_posterior_is_the_same(posterior, tmp_path, flow):
         np.testing.assert_array_equal(loaded.elbo(10), refined.elbo(10))
 
 
+@pytest.mark.slow
 def test_a_refined_posterior_predicts_as_every_posterior(posterior, tmp_path):
     refined = posterior.refine(flow_length=2, epochs=30, seed=1, verbose=0)
     x = posterior.training_data[0]
@@ -196,6 +199,7 @@ def test_a_refined_posterior_predicts_as_every_posterior(posterior, tmp_path):
     np.testing.assert_allclose(served.serve(x), draws, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_later_changes_of_laplace_do_not_matter(posterior):
     refined = posterior.refine(flow_length=1, epochs=5, seed=1, verbose=0)
     before = refined.sample(3, seed=0)
@@ -316,6 +320,7 @@ def test_where_flows_begin_follows_the_seed(posterior, flow, monkeypatch):
     assert (first != other).any()
 
 
+@pytest.mark.slow
 def test_the_prior_that_is_given_is_that_of_the_bound(posterior):
     options = {"prior_precision": 5.0, "seed": 0, "verbose": 0}
     start = posterior.refine(flow_length=0, **options)

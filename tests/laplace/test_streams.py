@@ -82,6 +82,7 @@ def test_a_stream_gives_what_arrays_give(kind, likelihood, weighted, rng):
     np.testing.assert_allclose(found.elbo(3), expected.elbo(3), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_features_are_held_if_they_are_small(monkeypatch, rng):
     # Features and targets take 5 * 8 + 4 bytes.
     model, x, y = problem("classification", rng)

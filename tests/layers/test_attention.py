@@ -93,6 +93,7 @@ CALLS = {
 }
 
 
+@pytest.mark.slow
 @some_quick(attention.ALL)
 @pytest.mark.parametrize("call", CALLS)
 def test_at_the_means_it_is_the_layer_of_keras_to_the_last_bit(kind, call):
@@ -160,6 +161,7 @@ def test_causal_outputs_see_the_past_only(kind):
     np.testing.assert_array_equal(changed, [False] * 3 + [True] * 2)
 
 
+@pytest.mark.slow
 @every_kind
 def test_tokens_and_examples_share_draws_as_the_estimator_says(kind):
     layer = make(kind)
@@ -189,6 +191,7 @@ def test_outputs_are_those_of_the_drawn_weights(kind, monkeypatch):
     np.testing.assert_array_equal(layer(x, x), twin(x, x))
 
 
+@pytest.mark.slow
 @some_quick(attention.ALL)
 def test_the_divergence_is_that_of_tfp_counted_once(kind):
     layer = make(kind, kernel_regularizer=regularizers.GaussianKL(0.7))
@@ -231,6 +234,7 @@ def test_the_number_of_examples_may_be_set_before_the_layer_is_built(kind):
         _ = other.losses
 
 
+@pytest.mark.slow
 @some_quick(attention.ALL)
 def test_projections_draw_from_streams_of_their_own(kind):
     layer, x = make(kind, use_gate=True), tokens(2, 3, 6)
@@ -246,6 +250,7 @@ def test_projections_draw_from_streams_of_their_own(kind):
     assert {part.name for part in projections(layer)} == {*PROJECTIONS, "gate"}
 
 
+@pytest.mark.slow
 @some_quick(attention.ALL)
 def test_it_survives_files_and_copies(kind, tmp_path):
     layer = make(
@@ -342,6 +347,7 @@ def test_it_takes_every_family_of_posteriors(kind, posterior):
     assert families == [posterior, "mean_field"] * 4
 
 
+@pytest.mark.slow
 @every_kind
 def test_attention_of_keras_becomes_bayesian_and_back(kind):
     twin = kind.keras_layer(

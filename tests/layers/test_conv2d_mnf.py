@@ -111,6 +111,7 @@ def moments(layer, one_kernel=False):
     )
 
 
+@pytest.mark.slow
 @every_layout
 def test_filters_are_multiplied_and_biases_are_not(layout):
     layer = built(layout)

@@ -42,6 +42,7 @@ def test_examples_are_uncorrelated():
     )
 
 
+@pytest.mark.slow
 def test_examples_with_as_many_inputs_as_units_are_uncorrelated():
     # Were the signs of inputs and of outputs the same ones, they would cancel.
     layer = layers.DenseFlipout(

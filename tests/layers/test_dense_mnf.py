@@ -102,6 +102,7 @@ def test_without_steps_it_starts_at_its_variances():
 # Moments of the outputs.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -317,6 +318,7 @@ def start(**arguments):
     return layer
 
 
+@pytest.mark.slow
 def test_a_seed_fixes_the_flows_and_no_two_parts_of_them_are_equal():
     first = flows(start(seed=5))
     np.testing.assert_array_equal(flows(start(seed=5)), first)

@@ -246,6 +246,7 @@ def freeze_all(layer):
     layer.trainable = False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("freeze", [lambda _: None, freeze_rate, freeze_all])
 def test_a_layer_that_is_called_twice_pays_once_for_its_weights(freeze):
     layer = concrete()

@@ -34,6 +34,7 @@ def seeds(seed=5):
     return keras.random.SeedGenerator(seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("masks", ["random", "alternating"])
 @pytest.mark.parametrize("size", [1, 2, SIZE])
 def test_the_log_determinant_is_that_of_the_jacobian(size, masks):

@@ -40,6 +40,7 @@ def _pairs(rows):
     return rows[:, :, None] * rows[:, None, :]
 
 
+@pytest.mark.slow
 @every_shape
 @every_dtype
 def test_normals_have_the_moments_of_independent_normals(shape, dtype):

@@ -303,6 +303,7 @@ def test_half_precision_keeps_small_scales(family):
     assert layer_case.total(half.losses) == layer_case.total(full.losses)
 
 
+@pytest.mark.slow
 @posterior_families.every_family
 def test_a_layer_can_be_built_inside_a_trace(family):
     # As Keras does with subclassed models.

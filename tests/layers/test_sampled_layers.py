@@ -270,6 +270,7 @@ def test_models_are_trained_and_saved(kind, twin, tmp_path):
     assert first == second
 
 
+@pytest.mark.slow
 @every
 def test_predictions_of_a_compiled_model_differ_by_draw(kind, twin):
     x = inputs_of(kind)

@@ -180,6 +180,7 @@ def test_samples_of_a_predictive_distribution_have_its_probabilities(rng, name):
         assert abs(np.mean(samples <= value) - expected) < 3.0 / 20000**0.5
 
 
+@pytest.mark.slow
 @ALL
 def test_gradients_are_those_of_the_log_likelihood(rng, name):
     loss, y, outputs, _ = make(name, rng, (2, 2))
@@ -223,6 +224,7 @@ def test_a_compiled_loss_is_the_eager_one(rng, name):
         np.testing.assert_allclose(compiled(y, outputs), expected, rtol=1e-10)
 
 
+@pytest.mark.slow
 @ALL
 def test_a_weight_counts_the_likelihood_of_an_example(rng, name):
     loss, y, outputs, log_prob = make(name, rng, reduction="sum")
@@ -285,6 +287,7 @@ def test_masked_positions_do_not_count(rng, name):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "bad"),
     [
@@ -463,6 +466,7 @@ def tagger():
     return keras.Model(tokens, keras.layers.Dense(4)(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_fit_sums_over_the_tokens_that_are_not_masked(rng, jit_compile):
     tokens = rng.integers(1, 9, size=(6, 5))

@@ -204,6 +204,7 @@ def test_each_group_of_weights_may_have_its_own_alpha_reg(rng):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "rate", "delta"), HYPERS)
 @pytest.mark.parametrize(("loc", "scale"), POSTERIORS)
 def test_prior_mean_and_precision_are_integrated_out(

@@ -75,6 +75,7 @@ def test_pairs_are_standard_normal_and_independent(seed, dtype):
     assert abs(np.mean((first**2 - 1) * (second**2 - 1))) < 2.0 * bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(), (1,), (3, 5)])
 def test_pairs_have_any_shape(shape):
     assert philox.box_muller(shape, SEEDS[0]).shape == shape
@@ -104,6 +105,7 @@ def ops(graph):
     return {node.op for node in nodes}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jit_compile", [True, False])
 @pytest.mark.parametrize(
     "wrapped",

@@ -119,6 +119,7 @@ def test_extreme_directions_are_undone(rng, along):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("along", [-1000.0, -120.0, -20.0, 50.0])
 def test_extreme_directions_are_undone_in_single_precision(along):
     parameters = along_first_axis(along, tf.float32)

@@ -195,6 +195,7 @@ def test_logits_and_tensors_give_the_same(labels, logits, probs):
             np.testing.assert_allclose(left, right, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_calibrated_predictor_has_only_the_known_bias(rng):
     num, num_bins, trials = 3000, 15, 400
     confidence = rng.uniform(0.5, 1.0, size=num)

@@ -206,6 +206,7 @@ def test_mixture_beats_its_average_component(gaussians):
     assert mixture < np.mean(each) - 0.1
 
 
+@pytest.mark.slow
 def test_density_of_the_mixture_integrates_to_one():
     loc = np.array([-1.0, 0.5, 4.0])[:, None, None]
     scale = np.array([0.3, 1.0, 0.2])[:, None, None]

@@ -30,6 +30,7 @@ def test_weights_of_examples_count(rng):
     np.testing.assert_allclose(metric.result(), 28.0 / 4.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "loss",
     [

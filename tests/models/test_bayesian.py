@@ -53,6 +53,7 @@ def sequences(kind, **options):
     ), np.random.default_rng(1).normal(size=(4, *shape, 2)).astype("float32")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_at_the_means_outputs_are_those_of_the_model(estimator):
     model, x = convolutional(), images()
@@ -68,6 +69,7 @@ def test_at_the_means_outputs_are_those_of_the_model(estimator):
         assert type(converted.get_layer(layer)).__name__ == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [
@@ -349,6 +351,7 @@ def test_nothing_is_warned_of_for_usual_models():
         conversion.convert(convolutional())
 
 
+@pytest.mark.slow
 def test_the_model_is_left_as_it_was():
     model, x = convolutional(), images()
     before, weights = model(x), model.get_weights()

@@ -8,6 +8,7 @@ import tfp_refine as tfr
 from tests.support import conversion
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [keras.layers.LSTM, keras.layers.GRU])
 def test_texts_become_bayesian_and_back(kind):
     model = keras.Sequential(

@@ -59,6 +59,7 @@ CONVERSIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("conversion", CONVERSIONS)
 @pytest.mark.filterwarnings("ignore:These layers:UserWarning")
@@ -100,6 +101,7 @@ def loss_of_mine(y, outputs):
     return keras.ops.mean(keras.ops.abs(y - outputs), axis=-1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sequential", [True, False])
 @pytest.mark.parametrize("conversion", CONVERSIONS)
 def test_copies_are_not_compiled_and_the_model_stays_so(conversion, sequential):

@@ -43,6 +43,7 @@ def convert(model, posterior, **options):
     )
 
 
+@pytest.mark.slow
 def test_a_posterior_becomes_that_of_variational_layers(trained):
     posterior = tfr.posterior(trained)
     # The posterior counts, not the weights that the model has now.

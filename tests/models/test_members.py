@@ -59,6 +59,7 @@ def test_each_member_is_that_of_its_own_conversion(ensemble, data):
     assert any(np.any(value[0] != value[1]) for value in converted.fixed)
 
 
+@pytest.mark.slow
 def test_the_loss_is_that_of_the_ensemble(ensemble):
     model = _converted(ensemble).model
     assert isinstance(model.loss, tfr.losses.HeteroscedasticGaussianNLL)

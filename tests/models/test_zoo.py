@@ -172,6 +172,7 @@ def test_plain_networks_become_bayesian(name, rng):
     np.testing.assert_array_equal(mean_outputs(bayesian, x), plain(x))
 
 
+@pytest.mark.slow
 @_EACH
 def test_a_seed_fixes_weights_and_noise(name, rng):
     x = inputs_of(name, rng)

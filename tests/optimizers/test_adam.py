@@ -260,6 +260,7 @@ def test_an_embedding_is_updated_as_by_keras():
     assert_close(weights(OURS), weights(KERAS))
 
 
+@pytest.mark.slow
 def test_training_continues_from_a_file_bit_for_bit(tmp_path):
     x, y = data()
     model = network(OURS(0.01, weight_decay=1e-3))

@@ -130,6 +130,7 @@ MODES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", MODES)
 def test_losses_are_at_draws_and_the_variables_are_the_means(arguments):
     model = network(ivon(learning_rate=0.0), **arguments)
@@ -156,6 +157,7 @@ class Spy(keras.callbacks.Callback):
         self.found.append(by_hand(self.copy, *data()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", MODES)
 def test_validation_and_callbacks_see_the_means(arguments, tmp_path):
     path = str(tmp_path / "{epoch}.weights.h5")
@@ -348,6 +350,7 @@ def test_without_a_graph_the_first_batch_only_builds():
     assert not np.allclose(model.get_weights()[0], before[0])
 
 
+@pytest.mark.slow
 def test_training_continues_from_a_file_bit_for_bit(tmp_path):
     model = network(ivon(num_samples=3), normalized=True)
     fit(model, 2)  # in the middle of a step

@@ -227,6 +227,7 @@ def test_a_figure_in_no_folder_is_named(tmp_path):
         plotting.save(Figure().subplots(), path)
 
 
+@pytest.mark.slow
 def test_the_room_needs_only_numpy_and_matplotlib():
     package = pathlib.Path(plotting.__path__[0]).parent
     program = f"""

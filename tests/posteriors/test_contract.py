@@ -150,6 +150,7 @@ def test_probabilities_are_averages_over_the_draws(name):
     assert probs.flags.writeable
 
 
+@pytest.mark.slow
 @some_quick(posterior_cases.CLASSIFIERS, ("deep_ensemble",))
 def test_models_that_return_probabilities_are_not_squashed_again(name):
     posterior = make(name, probabilities=True)
@@ -167,6 +168,7 @@ def test_a_single_output_is_about_the_second_class(name):
     _check_single_output(name, probabilities=False)
 
 
+@pytest.mark.slow
 @some_quick(posterior_cases.CLASSIFIERS)
 def test_a_single_probability_is_of_the_second_class(name):
     _check_single_output(name, probabilities=True)
@@ -214,6 +216,7 @@ def test_summaries_are_statistics_of_the_same_draws(name, quantiles):
     )
 
 
+@pytest.mark.slow
 @some_quick(posterior_cases.REGRESSIONS)
 def test_regressions_have_no_probabilities(name):
     posterior = make(name, "regression")
@@ -306,6 +309,7 @@ def test_saved_posteriors_draw_the_same_in_another_process(name, elsewhere):
     assert loaded == 0.0
 
 
+@pytest.mark.slow
 @a_few_methods
 def test_exported_posteriors_draw_the_same(name, saved):
     served = tf.saved_model.load(str(saved / name))

@@ -194,6 +194,7 @@ def test_a_checkpoint_is_of_these_steps(tmp_path):
         refine(steps=AdaptiveSteps(7, check_every=2), checkpoint_dir=tmp_path)
 
 
+@pytest.mark.slow
 def test_windows_of_a_stream_do_not_change_the_checks(monkeypatch):
     small_streams.shrink(monkeypatch)  # windows of four steps
     x, y = (np.asarray(value, "float32") for value in (CASE.x, CASE.y))

@@ -16,6 +16,7 @@ def problem():
     return linear_gaussian.LinearGaussian()
 
 
+@pytest.mark.slow
 def test_callback_refines_the_trained_model(problem):
     model = problem.model()
     callback = tfr.RefinementCallback(problem.x, problem.y, **_OPTIONS)
@@ -102,6 +103,7 @@ def test_bad_options_show_at_once(problem, option, error, message):
         tfr.RefinementCallback(problem.x, problem.y, **option)
 
 
+@pytest.mark.slow
 def test_kl_of_the_original_prior_is_still_in_the_losses(problem):
     model = problem.model()
     callback = tfr.RefinementCallback(problem.x, problem.y, **_OPTIONS)

@@ -56,6 +56,7 @@ def log_likelihood(problem, loc, covariance):
 # The bound.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "regularizer",
     [
@@ -134,6 +135,7 @@ FAMILIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_elbo_is_that_of_any_posterior_family(problem, family):
     regularizer = regularizers.CollapsedMeanKL(ALPHA_REG, PRIOR_SCALE)

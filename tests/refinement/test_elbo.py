@@ -36,6 +36,7 @@ def double(problem, optimizer=None):
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("diagonal", [True, False])
 def test_elbo_of_a_gaussian_is_the_exact_one(diagonal):
     problem = linear_gaussian.LinearGaussian(prior_scale=1.5)
@@ -142,6 +143,7 @@ def test_elbo_averages_a_random_divergence(monkeypatch):
         )
 
 
+@pytest.mark.slow
 def test_elbo_averages_a_random_divergence_from_the_marginal_prior():
     model, x, y = random_divergence(kernel_regularizer="collapsed_mean_kl")
     first, second, other, collapsed = (

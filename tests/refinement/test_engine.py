@@ -126,6 +126,7 @@ def test_kl_of_chunks_is_that_of_all_weights(monkeypatch, refine_deterministic):
     assert kl[0][0] > 0.1
 
 
+@pytest.mark.slow
 def test_evaluation_estimates_the_exact_bound():
     problem = linear_gaussian.LinearGaussian()
     engine, state = _setup(problem, num_members=500, num_eval_samples=12)
@@ -149,6 +150,7 @@ def test_evaluation_on_some_rows_is_scaled_to_all():
     np.testing.assert_allclose(np.mean(parts, axis=0), whole, rtol=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [4, 6])
 def test_an_epoch_visits_each_example_at_most_once(batch_size):
     seen = []
@@ -197,6 +199,7 @@ def test_steps_do_not_depend_on_how_they_are_cut():
     np.testing.assert_array_equal(whole.state.slots, rest.state.slots)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("decay", "factors"),
     [

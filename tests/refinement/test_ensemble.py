@@ -45,6 +45,7 @@ def test_draws_are_of_the_members_in_turn(problem, ensemble):
         np.testing.assert_allclose(by_member[index], expected, atol=0.02)
 
 
+@pytest.mark.slow
 def test_draws_of_the_weights_have_the_members_moments(ensemble, monkeypatch):
     params = ensemble.params.copy()
     params[:, 1] += [[-1.0], [0.0], [1.0]]  # members of other scales
@@ -70,6 +71,7 @@ def test_later_training_of_the_model_does_not_touch_the_ensemble(problem):
     np.testing.assert_array_equal(ensemble.predict(problem.x, seed=1), before)
 
 
+@pytest.mark.slow
 def test_deterministic_weights_are_the_ensembles_own(problem, model):
     ensemble = tfr.refine(
         model, problem.x, problem.y, num_members=2, steps=1, seed=1, verbose=0
@@ -82,6 +84,7 @@ def test_deterministic_weights_are_the_ensembles_own(problem, model):
     np.testing.assert_allclose(draws[..., 1], before.item(), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_member_is_an_ordinary_model_with_the_members_posterior(
     problem, model, ensemble
 ):

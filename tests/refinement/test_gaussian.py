@@ -80,6 +80,7 @@ def test_members_are_those_of_layers_that_draw_once(mapping):
     assert abs(difference) < 4.0 * error  # a false alarm in 16000 runs
 
 
+@pytest.mark.slow
 def test_draws_are_of_means_and_scales_in_each_call():
     view = functional.GaussianView(functional.WeightView(plain()))
     params = tf.constant([[1.0, -2.0], [0.5, -1.0]])

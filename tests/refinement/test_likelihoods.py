@@ -146,6 +146,7 @@ def tagger(layer, dtype="float32"):
     return model, embedding
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_elbo_sums_over_the_tokens_that_are_not_masked(rng, dtype):
     tokens, tags = tokens_and_tags(rng)
@@ -267,6 +268,7 @@ def test_ensembles_train_on_all_likelihoods(rng, name):
 CLASSES = ("multilabel", "classes", "ordered_classes")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loss", "instead"),
     [
@@ -344,6 +346,7 @@ def test_fractional_class_numbers_are_refused(y):
         tfr.elbo(model, np.ones((12, 3)), np.repeat(y, 3))
 
 
+@pytest.mark.slow
 def test_two_heads_have_the_sum_of_their_likelihoods(rng):
     heads = {name: dense(2, 1e-11, dtype="float64") for name in ("a", "b")}
     inputs = keras.Input((3,), dtype="float64")

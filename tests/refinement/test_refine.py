@@ -87,6 +87,7 @@ def test_mixture_moves_towards_the_correlated_posterior(problem, refined):
 # Values that it leaves alone.
 
 
+@pytest.mark.slow
 def test_model_is_not_changed(problem):
     model = problem.model()
     model.fit(problem.x, problem.y, verbose=0)
@@ -96,6 +97,7 @@ def test_model_is_not_changed(problem):
         np.testing.assert_array_equal(variable, value)
 
 
+@pytest.mark.slow
 def test_deterministic_weights_and_batch_statistics_are_frozen(problem):
     inputs = keras.Input((2,))
     hidden = keras.layers.Dense(4, activation="relu")(inputs)
@@ -114,6 +116,7 @@ def test_deterministic_weights_and_batch_statistics_are_frozen(problem):
 # Randomness.
 
 
+@pytest.mark.slow
 def test_seed_fixes_everything(problem, ensemble, capsys):
     again = linear_gaussian.refine(
         problem.model(), problem.x, problem.y, verbose=1
@@ -130,6 +133,7 @@ def test_seed_fixes_everything(problem, ensemble, capsys):
     assert ", elbo -" in line
 
 
+@pytest.mark.slow
 def test_member_computed_alone_is_the_same_bit_for_bit(problem, ensemble):
     alone = linear_gaussian.refine(
         problem.model(), problem.x, problem.y, members=(2,)
@@ -175,6 +179,7 @@ def test_every_precision_is_refined(problem, policy):
         keras.config.set_floatx(floatx)
 
 
+@pytest.mark.slow
 def test_mean_weights_scope_does_not_reach_into_refinement(problem, ensemble):
     with layers.mean_weights():
         inside = linear_gaussian.refine(problem.model(), problem.x, problem.y)
@@ -190,6 +195,7 @@ def test_dataset_and_arrays_give_the_same(problem, ensemble):
     np.testing.assert_array_equal(from_dataset.params, ensemble.params)
 
 
+@pytest.mark.slow
 def test_loss_may_be_given(problem, ensemble):
     model = problem.model()
     loss = model.loss

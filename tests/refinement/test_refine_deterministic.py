@@ -97,6 +97,7 @@ def test_every_member_has_deterministic_weights_of_its_own(model, ensemble):
     assert found == _NUM_POINTS
 
 
+@pytest.mark.slow
 def test_batch_statistics_and_priors_stay(model, ensemble):
     expected = _other_weights(model)
     assert [variable.path for variable in expected] == [
@@ -208,6 +209,7 @@ def _one_step(problem, model, refine_deterministic=True):
     return work.objective.view, 10.0 * result.state.slots[0].numpy(), result
 
 
+@pytest.mark.slow
 def test_points_follow_the_gradient_of_likelihood_and_penalty(problem):
     model = _model(problem, l2=0.3)
     weight = model.get_layer("random").variational_weights[0]
@@ -278,6 +280,7 @@ def test_an_optimization_that_is_undone_is_undone_for_points_too(problem):
                 np.testing.assert_array_equal(old, new)
 
 
+@pytest.mark.slow
 def test_moving_points_raises_the_bound_further(problem):
     model = _model(problem)
     options = {
@@ -317,6 +320,7 @@ def test_posterior_and_prior_are_of_the_random_weights(model, ensemble):
         )
 
 
+@pytest.mark.slow
 def test_predictions_are_those_of_the_members(problem, ensemble):
     draws = ensemble.predict(problem.x, num_samples=6000, seed=2)
     by_member = draws.reshape(2000, 3, 20)
@@ -364,6 +368,7 @@ def test_a_draw_of_the_weights_has_the_members_deterministic_ones(ensemble):
     assert len(np.unique(drawn[:, 0])) == 6
 
 
+@pytest.mark.slow
 def test_checkpoint_of_the_other_choice_is_refused(problem, model, tmp_path):
     options = {
         "checkpoint_dir": tmp_path,

@@ -90,6 +90,7 @@ class _CountedLoss:
             return tf.square(y_true - y_pred)[:, 0]
 
 
+@pytest.mark.slow
 def test_refine_continues_from_its_checkpoint(problem, tmp_path):
     loss = _CountedLoss()
     arguments = (problem.model(), problem.x, problem.y)
@@ -124,6 +125,7 @@ def folder(finished, tmp_path):
     return shutil.copytree(finished, tmp_path / "copy")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -232,6 +234,7 @@ def test_divergence_of_all_members_is_an_error(problem):
         linear_gaussian.refine(problem.model(), problem.x, problem.y, loss=loss)
 
 
+@pytest.mark.slow
 def test_worse_posterior_is_undone_unless_told_otherwise(problem):
     options = {"learning_rate": 5.0, "steps": 3, "variance_ratios": (0.7,)}
     kept = linear_gaussian.refine(

@@ -64,6 +64,7 @@ def test_a_stream_is_refined(problem, mapping):
     assert stream.history["trace_step"][-1] == 40
 
 
+@pytest.mark.slow
 def test_bounds_are_of_some_examples_of_a_stream(problem):
     given = {"max_eval_examples": 7, "steps": 1, "variance_ratios": (0.5,)}
     stream, arrays = (

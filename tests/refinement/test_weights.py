@@ -41,6 +41,7 @@ def classes(rng, count=30):
     return rng.normal(size=(count, 2)), np.arange(count) % 3
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_double")
 def test_the_bound_is_the_weighted_sum(rng):
     x, y = classes(rng)
@@ -147,6 +148,7 @@ def test_a_checkpoint_is_of_its_weights(rng, tmp_path):
         refine(model, x, y, checkpoint_dir=tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -171,6 +173,7 @@ def test_bad_weights_are_refused_before_training(rng, given, message):
         model.fit(x, y, callbacks=[callback], verbose=0)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_double")
 def test_the_bound_of_a_gaussian_is_weighted_too(rng):
     x, y = classes(rng)

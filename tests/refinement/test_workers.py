@@ -59,6 +59,7 @@ def test_a_model_from_before_the_connection_is_refused(coordinator, problem):
         )
 
 
+@pytest.mark.slow
 def test_few_members_are_evaluated_by_all_workers(coordinator, problem):
     work = linear_gaussian.Work(
         problem.model(), problem.x, problem.y, num_members=9, steps=1

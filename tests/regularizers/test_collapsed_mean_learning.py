@@ -96,6 +96,7 @@ def cost(alpha, *all_layers, rate=None):
 # In closed form.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "rate", "interior"),
     [(2.0, None, True), (0.6, 5.0, True), (0.01, None, False),
@@ -185,6 +186,7 @@ def assert_gradients_are_right(*all_layers):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [None, 5.0])
 @pytest.mark.parametrize("shared", [False, True])
 def test_gradient_sees_that_alpha_follows_the_means(rate, shared):
@@ -194,6 +196,7 @@ def test_gradient_sees_that_alpha_follows_the_means(rate, shared):
     assert_gradients_are_right(*both)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "bias"),
     [
@@ -290,6 +293,7 @@ def minimize(optimizer, steps, *all_layers):
         step()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [None, 5.0])
 @pytest.mark.parametrize("shared", [False, True])
 def test_training_alpha_alone_converges_to_the_closed_form(rate, shared):
@@ -307,6 +311,7 @@ def test_training_alpha_alone_converges_to_the_closed_form(rate, shared):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "bound"), [(0.01, 1.0), (300.0, LEAST)])
 def test_training_alpha_alone_stays_within_its_bounds(size, bound):
     layer = build(collapsed("gradient"), size=size)
@@ -369,6 +374,7 @@ def test_shared_closed_form_is_that_of_all_layers(rate):
     assert len(model.trainable_variables) == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learn", ["closed_form", "gradient"])
 @pytest.mark.parametrize("bias", [None, regularizers.GaussianKL()])
 def test_what_layers_share_survives_a_file(learn, bias, tmp_path):

@@ -66,6 +66,7 @@ def test_least_kl_has_the_gradient_of_a_prior_that_stays(posterior):
 # By gradient.
 
 
+@pytest.mark.slow
 def test_training_the_prior_alone_converges_to_the_closed_form(posterior):
     closed = regularizers.EmpiricalBayesKL(closed_form=True)
     raw = tf.Variable(empirical_bayes.softplus_inverse(1.5))

@@ -79,6 +79,7 @@ def test_weights_of_a_layer_can_be_pruned():
 # Training.
 
 
+@pytest.mark.slow
 def test_training_prunes_what_does_not_matter(rng):
     layer = layers.DenseLocalReparameterization(
         1,

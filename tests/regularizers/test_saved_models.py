@@ -64,6 +64,7 @@ def make_model(regularizer, rng):
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REGULARIZERS)
 def test_a_file_keeps_weights_and_losses(name, rng, tmp_path):
     config = REGULARIZERS[name].get_config()
@@ -97,6 +98,7 @@ def test_a_file_keeps_weights_and_losses(name, rng, tmp_path):
         np.testing.assert_array_equal(value, variable)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REGULARIZERS)
 def test_every_weight_has_a_gradient(name, rng):
     model = make_model(

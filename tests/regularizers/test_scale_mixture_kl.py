@@ -188,6 +188,7 @@ def test_training_sees_one_draw_and_is_traced_once(jit_compile):
     assert np.isfinite(kl_in(model.losses))
 
 
+@pytest.mark.slow
 def test_other_traces_leave_nothing_behind_that_harms():
     layer = build(dtype="float32")
     model = keras.Sequential([keras.Input((4,)), layer])
@@ -233,6 +234,7 @@ def averages(loc, scale, arguments, readings=20, width=5000):
     return [layer_case.total(layer.losses) for _ in range(readings)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loc", "scale"), [(0.0, 1.0), (0.6, 0.3), (0.05, 0.02)]
 )

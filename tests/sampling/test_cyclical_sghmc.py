@@ -52,6 +52,7 @@ def test_the_tempered_posterior_is_sampled(problem, temperature):
     np.testing.assert_allclose(ratios, 1.0, atol=0.3)
 
 
+@pytest.mark.slow
 def test_without_a_temperature_it_is_the_number_of_examples(problem):
     model, x, y, _, _ = problem
     options = {
@@ -108,6 +109,7 @@ def test_noise_is_in_the_last_steps_of_each_cycle(problem, monkeypatch):
     np.testing.assert_allclose(variance, 2.0 * 0.3 * 0.4 / N)
 
 
+@pytest.mark.slow
 def test_samples_come_from_the_ends_of_cycles_in_order(problem):
     model, x, y, _, _ = problem
     samples = sampling.cyclical_sghmc(
@@ -148,6 +150,7 @@ def test_other_weights_are_those_of_the_sample(rng):
         np.testing.assert_allclose(samples.fixed[0][row], expected, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_an_interrupted_sampling_ends_with_the_same_samples(
     problem, tmp_path, monkeypatch
 ):

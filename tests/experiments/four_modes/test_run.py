@@ -22,6 +22,7 @@ def finished(tmp_path_factory):
     return config, four_modes.run(config)
 
 
+@pytest.mark.slow
 def test_results_are_the_bounds(finished):
     config, results = finished
     values = results.rows.set_index("metric")["value"]

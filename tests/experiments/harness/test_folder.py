@@ -110,6 +110,7 @@ def test_a_damaged_record_is_named(tmp_path, text):
         of.once("a", dict)
 
 
+@pytest.mark.slow
 def test_a_changed_record_is_refused(tmp_path):
     path = tmp_path / "a.json"
     with make(tmp_path) as of:

@@ -10,6 +10,7 @@ from tfp_refine.experiments.harness import memory
 is_linux = pathlib.Path("/proc/self/clear_refs").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not is_linux, reason="Only Linux reports it.")
 def test_a_peak_is_seen_after_it_is_over():
     with memory.Peak() as peak:

@@ -91,6 +91,7 @@ def test_wrong_flags_are_told_in_one_line(flag, message):
     assert process.returncode == 2
 
 
+@pytest.mark.slow
 def test_only_check_args_checks_and_runs_nothing():
     assert run("--only_check_args", "--action=fail").returncode == 0
     assert run("--only_check_args", "--splits=0").returncode == 2
@@ -102,16 +103,19 @@ def test_what_goes_wrong_is_told_in_one_line():
     assert process.returncode == 1
 
 
+@pytest.mark.slow
 def test_noise_of_libraries_is_shown_on_request():
     assert run().stderr == ""
     assert run("--verbosity=1").stderr == "noise\n"
 
 
+@pytest.mark.slow
 def test_a_defect_shows_where_it_is_and_messages_do_on_request():
     assert "Traceback" in run("--action=break").stderr
     assert "Traceback" in run("--action=fail", "--verbosity=1").stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [["--help"], ["--help", "--splits=many"]])
 def test_help_shows_the_experiment_before_its_flags(flags):
     process = run(*flags)
@@ -167,6 +171,7 @@ def test_help_fits_the_terminal(width):
     assert longest <= width
 
 
+@pytest.mark.slow
 def test_helpfull_shows_the_flags_of_absl_and_list_what_there_is():
     full, listed = run("--helpfull"), run("--list")
     assert "--run_with_pdb=False" in full.stdout
@@ -174,6 +179,7 @@ def test_helpfull_shows_the_flags_of_absl_and_list_what_there_is():
     assert full.returncode == listed.returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", ["sleep", "wrap"])
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
@@ -215,6 +221,7 @@ def on_a_terminal(*flags):
     return written.decode()
 
 
+@pytest.mark.slow
 def test_progress_is_lines_without_a_terminal_or_on_request():
     plain = run("--action=progress").stderr
     lines = plain.splitlines()

@@ -72,6 +72,7 @@ def test_steps_are_counted_exactly(problem, tmp_path, steps):
     assert int(model.optimizer.iterations) == steps
 
 
+@pytest.mark.slow
 def test_callbacks_see_a_segment_as_an_epoch(problem, tmp_path):
     epochs = []
     callback = keras.callbacks.LambdaCallback(
@@ -105,6 +106,7 @@ def test_stopped_training_ends_with_the_same_weights(
     assert _without_times(whole) == _without_times(resumed)
 
 
+@pytest.mark.slow
 def test_finished_training_is_read_not_repeated(
     problem, finished, folder, monkeypatch
 ):
