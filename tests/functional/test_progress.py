@@ -57,7 +57,13 @@ def test_work_of_earlier_runs_is_not_counted_for_the_time_left(
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(40.6, "41 s"), (185, "3 min 5 s"), (7805, "2 h 10 min")],
+    [
+        (40.6, "41 s"),
+        (59.6, "1 min 0 s"),
+        (185, "3 min 5 s"),
+        (3600, "1 h 0 min"),
+        (7805, "2 h 10 min"),
+    ],
 )
 def test_durations_are_readable(seconds, text):
     assert progress.duration(seconds) == text

@@ -488,7 +488,8 @@ def test_axes_that_tokens_do_not_have_are_refused(axes):
     layer, x = make(MULTI, attention_axes=axes), tokens(2, 3, 6)
     with pytest.raises(ValueError, match="`attention_axes` must be.*2, 3, 6"):
         layer(x, x)
-    assert make(MULTI, attention_axes=-2)(x, x).shape == x.shape
+    for axes in (-2, (0, 1)):
+        assert make(MULTI, attention_axes=axes)(x, x).shape == x.shape
 
 
 @pytest.mark.parametrize("kind", [MULTI, GROUP])
