@@ -100,7 +100,8 @@ has-bazel:
 		"there is no '$(BAZEL)' on PATH. Try: make test" >&2; exit 1; }
 
 # Debian ships `venv` without the wheels it needs to install pip: then the pip
-# of $(PYTHON) does it.
+# of $(PYTHON) does it. The newest pip takes half the time of that of Python 3.11
+# to find out what to install.
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit( \
 		"tfp_refine needs Python >= 3.11, but $(PYTHON) is " \
@@ -108,6 +109,7 @@ $(VENV)/.created:
 	$(PYTHON) -m venv --clear $(VENV) \
 		|| { $(PYTHON) -m venv --clear --without-pip $(VENV) \
 		&& $(PYTHON) -m pip --python $(BIN)/python install pip; }
+	$(INSTALL) --upgrade pip
 	@touch $@
 
 $(DEMO_STAMP): setup.py | $(VENV)/.created
