@@ -27,6 +27,7 @@ def test_filters_must_be_a_positive_integer(make_layer, number):
     _assert_refused(make_layer, message, filters=number)
 
 
+@pytest.mark.slow
 @conv_layers.every_layer
 @pytest.mark.parametrize("name", ["kernel_size", "strides", "dilation_rate"])
 @pytest.mark.parametrize("value", [0, -1, 1.5, "a", (2,) * 4, (), (2, 2, 0)])
@@ -135,6 +136,13 @@ def test_no_output_padding_of_even_windows_is_refused(
         x = np.ones([1] + [2] * conv_layers.rank(make_layer) + [3])
         layer = conv_layers.make(make_layer, **arguments)
         assert layer(x).shape == layer.compute_output_shape(x.shape)
+
+
+def test_odd_windows_may_have_output_padding():
+    arguments = {"strides": 2, "padding": "same", "output_padding": 1}
+    layer = conv_layers.make(layers.Conv1DTransposeFlipout, **arguments)
+    # Without it, 7: the inputs, and a place between each two of them.
+    assert layer(np.ones([1, 4, 3])).shape == (1, 8, 4)
 
 
 @conv_layers.every_layer
