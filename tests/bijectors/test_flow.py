@@ -274,6 +274,7 @@ def test_whole_numbers_do_not_decide_the_dtype(cls, dtype, rng):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cls", "name"), PARAMETERS)
 def test_each_parameter_may_have_batches(cls, name, rng):
     parameters = draw(cls, rng)

@@ -86,6 +86,7 @@ def drive(found, built, *, begin=0, epochs=1, batches=(0, 1, 2, 3)):
     return counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learn_mean", [False, True])
 @pytest.mark.parametrize("inverse_gamma", [None, (2.01, 0.101)])
 def test_the_prior_is_the_one_with_the_least_divergence(

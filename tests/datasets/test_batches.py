@@ -36,6 +36,7 @@ def _shifted(x, seed):
     return x + tf.cast(seed[0], x.dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first_step", [1, 2, 5])
 @pytest.mark.parametrize("augment", [None, _shifted])
 def test_a_stream_may_start_at_any_step(first_step, augment):

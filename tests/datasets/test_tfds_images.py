@@ -115,6 +115,7 @@ def test_validation_stands_in_for_test(tmp_path):
     assert len(load_images("toy_images", tmp_path).x_test) == 20
 
 
+@pytest.mark.slow
 def test_test_split_comes_before_validation(tmp_path):
     write_set(tmp_path, splits=("test", "train", "validation"))
     folder = tmp_path / "toy_images/1.2.0"

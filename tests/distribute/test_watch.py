@@ -103,6 +103,7 @@ def test_nobody_is_missed_as_long_as_one_has_been_there_all_the_time(
     assert workers.missing() == []
 
 
+@pytest.mark.slow
 def test_all_are_missed_that_are_away_when_none_is_left(servers, workers):
     answering(workers, 2)
     for server in servers:

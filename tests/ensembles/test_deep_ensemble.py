@@ -104,6 +104,7 @@ def test_the_model_is_left_as_it_was(data):
         np.testing.assert_array_equal(weight, value)
 
 
+@pytest.mark.slow
 def test_losses_fall_and_are_recorded(data):
     ensemble = train(build(), data, steps=400)
     assert ensemble.history["step"].tolist() == list(range(20, 401, 20))
@@ -209,10 +210,12 @@ def folder(trained, tmp_path):
     return shutil.copytree(trained, tmp_path / "copy")
 
 
+@pytest.mark.slow
 def test_the_checkpoint_of_the_same_ensemble_is_read(data, folder):
     train(build(), data, checkpoint_dir=folder, steps=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -347,6 +350,7 @@ def test_frozen_weights_are_those_of_the_model(data):
             np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.slow
 def test_adapted_layers_stay_adapted(data):
     x, y = data
     scaling = keras.layers.Normalization()

@@ -128,6 +128,7 @@ def test_draws_of_models_with_noise_follow_the_seed(data):
     assert np.any(first != other)
 
 
+@pytest.mark.slow
 def test_the_course_is_that_of_keras(data):
     model, other = build(), build()
     other.set_weights(model.get_weights())

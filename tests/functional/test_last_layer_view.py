@@ -33,6 +33,7 @@ def test_last_dense_is_found(make, x):
     assert_untouched(model)
 
 
+@pytest.mark.slow
 @every_model
 def test_features_and_loc_reproduce_the_model(make, x):
     model = randomize(make())

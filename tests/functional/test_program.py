@@ -75,6 +75,7 @@ def test_graphs_are_not_kept_by_the_gradients_inside_them():
     assert len(ops.gradient_registry.list()) == before
 
 
+@pytest.mark.slow
 def test_functions_that_it_calls_can_be_differentiated_later():
     @tf.function
     @tf.custom_gradient

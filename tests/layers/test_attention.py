@@ -500,6 +500,7 @@ def test_scores_and_flash_attention_exclude_each_other(kind):
     assert layer.get_config()["flash_attention"]
 
 
+@pytest.mark.slow
 @every_kind
 def test_projections_are_neither_quantized_nor_adapted(kind):
     layer, x = make(kind), tokens(2, 3, 6)

@@ -146,6 +146,7 @@ def test_one_kernel_without_a_flow_has_the_moments_of_the_weights():
     assert np.all(np.abs(np.std(z, axis=0) - 1.0) < 5.0 / np.sqrt(len(z)))
 
 
+@pytest.mark.slow
 @every_layout
 @pytest.mark.parametrize("flow_length", [0, 2])
 @pytest.mark.parametrize("training", [None, False])

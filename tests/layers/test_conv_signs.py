@@ -8,6 +8,7 @@ from tfp_refine import layers
 FLIPOUTS = [cls for cls in conv_layers.ALL if "Flipout" in cls.__name__]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make_layer", "data_format"), conv_layers.layouts(FLIPOUTS)
 )

@@ -18,6 +18,7 @@ from tests.support import conv_layers
 from tfp_refine import layers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("padding", ["valid", "same"])
 @pytest.mark.parametrize("strides", [2, 3])
 @pytest.mark.parametrize(

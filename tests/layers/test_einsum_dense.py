@@ -85,6 +85,7 @@ def built(kind, name, **arguments):
     return layer, x
 
 
+@pytest.mark.slow
 @every_kind
 @every_equation
 def test_at_the_means_it_is_the_layer_of_keras_to_the_last_bit(kind, name):
@@ -130,6 +131,7 @@ def flat(layer, attribute):
     )
 
 
+@pytest.mark.slow
 @every_equation
 def test_local_variances_are_the_einsum_of_variances(name, monkeypatch):
     layer, x = built(LOCAL, name, dtype="float64")

@@ -168,6 +168,7 @@ def products(patches, columns, num_groups):
     )
 
 
+@pytest.mark.slow
 @every_case
 def test_products_of_patches_and_columns_are_the_pre_activations(
     make_layer, arguments, shape

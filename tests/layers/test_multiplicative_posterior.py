@@ -73,6 +73,7 @@ def record(monkeypatch):
 # The bound of a draw.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -335,6 +336,7 @@ def test_a_divergence_that_needs_the_draw_of_the_weights_is_refused():
 # Multipliers and weights.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("masks", ["random", "alternating"])
 @every_kind
 def test_mean_multipliers_are_the_average_of_many(kind, masks):

@@ -94,6 +94,7 @@ def test_a_family_of_ones_own_says_how_it_is_built():
     assert Nothing.from_config(Nothing().get_config()).get_config() == {}
 
 
+@pytest.mark.slow
 @posterior_families.every_family
 @pytest.mark.parametrize(
     ("make_layer", "input_shape", "arguments"),
@@ -160,6 +161,7 @@ def test_variables_are_named_after_their_weight(family):
         ]
 
 
+@pytest.mark.slow
 @posterior_families.every_family
 @posterior_families.every_dense
 def test_every_variable_has_a_gradient(family, make_layer):
@@ -196,6 +198,7 @@ def test_gradients_are_finite_for_inputs_of_zero(family, make_layer):
         assert gradient is None or np.all(np.isfinite(gradient))
 
 
+@pytest.mark.slow
 @posterior_families.every_family
 @posterior_families.every_dense
 def test_draws_are_fresh_and_repeat_with_the_seed(family, make_layer):

@@ -47,6 +47,7 @@ def twin_of(layer, x):
     return twin
 
 
+@pytest.mark.slow
 @every_kind
 @pytest.mark.parametrize(
     "options",

@@ -142,6 +142,7 @@ def make(name, rng, shape=(7, 3), dtype="float64", **kwargs):
     return loss(dtype=dtype, **kwargs), y, outputs, log_prob(y, outputs)
 
 
+@pytest.mark.slow
 @ALL
 @pytest.mark.parametrize("shape", [(7, 1), (7, 3), (7, 2, 3)])
 def test_a_loss_is_the_sum_of_the_log_likelihoods_of_an_example(
@@ -169,6 +170,7 @@ def test_a_predictive_distribution_is_that_of_each_target(rng, name):
     assert loss.predictive(draws).sample(2, seed=1).shape == (2, 5, *y.shape)
 
 
+@pytest.mark.slow
 @ALL
 def test_samples_of_a_predictive_distribution_have_its_probabilities(rng, name):
     loss, y, outputs, _ = make(name, rng, (1, 1))
@@ -199,6 +201,7 @@ def test_gradients_are_those_of_the_log_likelihood(rng, name):
         np.testing.assert_allclose(found[index], expected, rtol=1e-4, atol=1e-8)
 
 
+@pytest.mark.slow
 @ALL
 @pytest.mark.parametrize("extreme", [-1e4, -80.0, 0.0, 80.0])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -330,6 +333,7 @@ def test_targets_without_the_last_axis_are_those_of_one_output(rng, name):
     np.testing.assert_array_equal(loss(y[:, 0], outputs), loss(y, outputs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["categorical", "ordinal"])
 def test_one_hot_rows_are_class_numbers(rng, name):
     loss, y, outputs, _ = make(name, rng, (7, 3), reduction=None)

@@ -70,6 +70,7 @@ def descend(kl, start):
     return result.x[0], math.exp(2.0 * result.x[1]), result.fun
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize(("loc", "scale"), POSTERIORS)
 def test_prior_mean_is_integrated_out(loc, scale, alpha):

@@ -102,6 +102,7 @@ def test_parameters_may_have_different_batches(rng, batched):
     np.testing.assert_allclose(back, planar_flow.inverse(x, *spread))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("along", [-50.0, -20.0, 0.0, 50.0])
 def test_extreme_directions_are_undone(rng, along):
     parameters = along_first_axis(along)

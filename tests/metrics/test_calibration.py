@@ -85,6 +85,7 @@ def test_default_is_15_bins(labels, probs):
         assert error(labels, probs) != error(labels, probs, num_bins=14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_bins", [10, 15, 49])
 def test_an_edge_belongs_to_the_bin_below(num_bins):
     last = np.arange(1, num_bins + 1)

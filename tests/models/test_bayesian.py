@@ -189,6 +189,7 @@ def test_without_an_initializer_scales_are_those_of_the_posterior():
         np.testing.assert_allclose(weight.scale, 0.03, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_initializers_may_look_at_data():
     x = images(40)
     y = np.arange(40) % 3
@@ -230,6 +231,7 @@ def test_a_predicate_chooses_layers():
     assert random == ["outputs"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layers", "expected"),
     [

@@ -174,6 +174,7 @@ def test_layers_inside_are_named_with_their_path():
     assert names == ["each/chain/own", "simple"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dimension", [3, None])
 def test_a_layer_for_each_step_is_converted_and_back(dimension, rng):
     shared = L.Dense(3, name="inside", bias_initializer="ones")

@@ -126,6 +126,7 @@ def test_an_initializer_that_is_given_is_kept():
     np.testing.assert_array_equal(variational(model)[0].kernel, 1.0)
 
 
+@pytest.mark.slow
 def test_it_learns_a_line(rng):
     model = models.MLP(
         (1,), hidden=(), noise_scale=1.0, num_train_examples=2048, seed=0

@@ -452,6 +452,7 @@ class Twice(L.Layer):
         return self.lists[0][0](hidden) + self.lists[1][0](inputs)
 
 
+@pytest.mark.slow
 def test_a_layer_at_several_places_is_one_layer_with_one_divergence(
     rng, tmp_path
 ):

@@ -57,6 +57,7 @@ def count_deterministic(num_blocks, channels, num_classes):
 # Architecture.
 
 
+@pytest.mark.slow
 def test_ordinary_network_has_the_published_number_of_weights():
     count = count_deterministic(num_blocks=3, channels=3, num_classes=10)
     assert count == 271690
@@ -85,6 +86,7 @@ def test_every_random_weight_has_a_scale_besides(variational, pick):
     assert trainable == count_deterministic(3, 3, 10) + random
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variational", ["none", "hybrid", "full"])
 @pytest.mark.parametrize("batch_norm", [False, True])
 def test_random_are_the_layers_that_the_paper_says(variational, batch_norm):
@@ -132,6 +134,7 @@ def test_batch_normalization_follows_the_convolutions_of_blocks_only():
         assert before.name.endswith(("_1_conv", "_2_conv"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "sizes"),
     [

@@ -60,6 +60,7 @@ def options():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("name", options())
 def test_a_step_is_that_of_keras_with_every_argument(name):

@@ -560,6 +560,7 @@ def test_gradients_that_are_not_at_draws_are_an_error():
         other.fit(x, y, verbose=0)
 
 
+@pytest.mark.slow
 def test_the_state_of_another_model_is_refused(tmp_path):
     model = network()
     fit(model, 1)

@@ -163,6 +163,7 @@ def test_models_that_return_probabilities_are_not_squashed_again(name):
     )
 
 
+@pytest.mark.slow
 @some_quick(posterior_cases.CLASSIFIERS, ("laplace_full",))
 def test_a_single_output_is_about_the_second_class(name):
     _check_single_output(name, probabilities=False)
@@ -389,6 +390,7 @@ def test_damaged_and_foreign_files_are_refused(name, saved, tmp_path):
         tfr.load_posterior(damaged)
 
 
+@pytest.mark.slow
 @all_methods
 def test_the_posterior_does_not_change_with_its_model(name, saved):
     if name in ("variational", "mc_dropout"):

@@ -191,6 +191,7 @@ def test_damaged_files_are_refused(x, path):
         load_posterior(path, model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

@@ -75,7 +75,7 @@ def refine(posterior, x=CASE.x, y=CASE.y, **arguments):
 @pytest.mark.parametrize(
     ("make", "prior_scale"),
     [
-        (last_layer, np.ones(2)),
+        pytest.param(last_layer, np.ones(2), marks=pytest.mark.slow),
         pytest.param(
             lambda: last_layer("kron"), np.ones(2), marks=pytest.mark.slow
         ),

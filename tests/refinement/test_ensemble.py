@@ -103,6 +103,7 @@ def test_member_is_an_ordinary_model_with_the_members_posterior(
     assert not np.array_equal(np.ravel(layer.kernel), ensemble.loc[1, :2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", [-1, 3])
 def test_member_that_does_not_exist(ensemble, index):
     with pytest.raises(IndexError, match=rf"\[0, 3\).*index={index}"):

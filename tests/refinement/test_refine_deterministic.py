@@ -304,6 +304,7 @@ def test_moving_points_raises_the_bound_further(problem):
 # The ensemble.
 
 
+@pytest.mark.slow
 def test_posterior_and_prior_are_of_the_random_weights(model, ensemble):
     view = functional.MeanFieldView(model)
     for part in (ensemble, ensemble.prior):

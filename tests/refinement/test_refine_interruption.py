@@ -148,6 +148,7 @@ def test_checkpoint_of_another_refinement_is_refused(
         )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_checkpoint_of_another_likelihood_is_refused(problem, folder):
     arguments = (problem.model(), problem.x, problem.y)
     same, other = ({"loss": losses.GaussianNLL(scale)} for scale in (1.0, 3.0))

@@ -40,6 +40,7 @@ def test_results_are_the_bounds(finished):
         assert (results.path / "four_modes.png").stat().st_size > 10000
 
 
+@pytest.mark.slow
 def test_a_second_run_computes_nothing_anew(finished):
     config, results = finished
     record = results.path / "refined.json"

@@ -186,6 +186,7 @@ def test_augmentation_reaches_the_model(problem, tmp_path):
     assert zeros.history[0]["loss"] != plain.history[0]["loss"]
 
 
+@pytest.mark.slow
 def test_a_save_that_fails_leaves_the_old_files(problem, tmp_path, monkeypatch):
     mine = tmp_path / "mine"
     mine.write_bytes(b"mine")

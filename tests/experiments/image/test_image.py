@@ -67,6 +67,7 @@ def test_every_system_has_all_metrics(finished):
         assert np.isfinite(found).all()
 
 
+@pytest.mark.slow
 def test_refinement_is_compared_with_the_bound_before(finished):
     found = of(finished, "refined(eb)")
     assert found["elbo_init"] < found["elbo"]
@@ -75,27 +76,35 @@ def test_refinement_is_compared_with_the_bound_before(finished):
     assert "elbo_standard_error" not in of(finished, "eb")
 
 
+@pytest.mark.slow
 def test_units_are_pruned_of_networks_with_posteriors_alone(finished):
     details = {n: d[0] for n, d in finished.details.items()}
     assert [n for n, of_n in details.items() if "pruning" in of_n] == [
         "eb", "vi"
     ]  # fmt: skip
-    pruning = details["vi"]["pruning"]
+
+
+def test_units_are_pruned(tmp_path):
+    config = image.Config(
+        output_dir=str(tmp_path), systems=("vi",), pruning=True, **SHORT
+    )
+    results = image.run(config)
+    pruning = results.details["vi"][0]["pruning"]
     assert list(pruning["layers"]) == ["hidden_0", "hidden_1", "outputs"]
     assert list(pruning["units"]) == ["hidden_0", "hidden_1"]
     curve = pruning["curve"]
     assert curve["removed"][0] == 0
     # With no unit removed, it is the network that the table shows.
-    np.testing.assert_allclose(
-        curve["nll"][0], of(finished, "vi")["nll"], rtol=1e-5
-    )
+    found = of(results, "vi")
+    np.testing.assert_allclose(curve["nll"][0], found["nll"], rtol=1e-5)
     assert curve["nll"][-1] > curve["nll"][0]
     np.testing.assert_allclose(
         pruning["prior_variances"]["hidden_0"], 0.01, rtol=1e-5
     )
-    assert of(finished, "vi")["pruned_units"] == sum(pruning["pruned"].values())
+    assert found["pruned_units"] == sum(pruning["pruned"].values())
 
 
+@pytest.mark.slow
 def test_report_shows_what_was_asked_for(finished):
     text = (finished.path / "report.md").read_text()
     for figure in (

@@ -10,6 +10,7 @@ import pytest
 from tfp_refine import posteriors
 from tfp_refine.experiments import bench
 from tfp_refine.experiments import uci
+from tfp_refine.experiments.systems import variational
 
 SHORT = {
     "dataset": "yacht",
@@ -51,6 +52,7 @@ def values_of(results):
     }
 
 
+@pytest.mark.slow
 def test_every_system_is_measured_in_every_split(finished):
     assert finished.reasons == {}
     counts = finished.rows.groupby(["system", "seed"])["metric"].agg(set)
@@ -61,27 +63,37 @@ def test_every_system_is_measured_in_every_split(finished):
         assert {"nll", "rmse", "crps", "elbo", "num_steps"} <= metrics
 
 
-def test_figures_are_in_original_units(finished):
+def test_figures_are_in_original_units(tmp_path):
+    config = SHORT | {"systems": ("vi",), "seeds": 1}
+    results = uci.run(uci.Config(output_dir=str(tmp_path), **config))
     # Yacht's resistance has a standard deviation of 15: a model that has
     # learned little has an error of that size, and a likelihood to match.
-    found = finished.rows.groupby(["system", "metric"])["value"].mean()["vi"]
+    found = results.rows.set_index("metric")["value"]
     assert 5 < found["rmse"] < 20
     assert 2.5 < found["nll"] < 5.0
     # In standardized units it would be 246 * log(15) = 666 nats more.
     assert -246 * 8 < found["elbo"] < -246 * 4
 
 
+def test_refinement_takes_steps_of_each_variable_and_member():
+    # 5 steps of 2 variables of 3 members.
+    assert variational.refinement_steps(uci.Config(**SHORT)) == 30
+
+
+@pytest.mark.slow
 def test_refinement_and_control_take_the_same_steps(finished):
     steps = finished.rows[finished.rows["metric"] == "num_steps"]
     steps = steps.groupby("system")["value"].first()
     assert steps.to_dict() == {"vi": 60, "longer": 90, "refined": 90}
 
 
+@pytest.mark.slow
 def test_splits_differ(finished):
     nll = finished.rows[finished.rows["metric"] == "nll"]
     assert nll["value"].nunique() == len(nll)
 
 
+@pytest.mark.slow
 def test_the_printed_table_follows_from_results_csv(finished):
     text = (finished.path / "report.md").read_text()
     rows = pd.read_csv(finished.path / "results.csv")
@@ -92,6 +104,7 @@ def test_the_printed_table_follows_from_results_csv(finished):
         assert start in text.replace("**", "")
 
 
+@pytest.mark.slow
 def test_staircase_is_drawn_and_the_ensemble_saved(finished):
     (path,) = finished.path.glob("seed_1/refined_*/fit/ensemble.posterior")
     assert posteriors.load_posterior(path).num_members == 3
