@@ -560,12 +560,80 @@ def test_gradients_that_are_not_at_draws_are_an_error():
         other.fit(x, y, verbose=0)
 
 
+def loaded(path, trained, model):
+    """Loads the state of a trained model into another one, which it builds."""
+    trained.save_weights(path / "a.weights.h5")
+    model.optimizer.build(model.trainable_variables)
+    model.load_weights(path / "a.weights.h5")
+    return model
+
+
+def frozen():
+    model = network()
+    model.layers[0].trainable = False
+    model.compile(model.optimizer, model.loss)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: network(ivon(num_samples=3)), "19 arrays.*Received: .*11 arr"),
+        (frozen, "7 arrays.*Received: .*11 arrays"),
+        (
+            lambda: network(ivon(num_train_examples=99)),
+            "num_train_examples=99.*Received: .*num_train_examples=40",
+        ),
+        (
+            lambda: network(ivon(prior_scale=None)),
+            "prior_scale=None.*Received: .*prior_scale=1.0",
+        ),
+    ],
+)
+def test_the_state_of_another_training_is_refused(make, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        loaded(tmp_path, built(), make())
+
+
+def test_a_state_of_other_shapes_is_refused():
+    saved: dict = {}
+    built().optimizer.save_own_variables(saved)
+    saved["0"] = saved["0"] + 5  # iterations
+    saved["4"] = saved["4"][:2]
+    optimizer = built().optimizer
+    before = [v.numpy() for v in optimizer.variables]
+    with pytest.raises(ValueError, match=r"\(3, 4\).*Received: .*\(2, 4\)"):
+        optimizer.load_own_variables(saved)
+    assert_same(optimizer.variables, before)
+
+
+@pytest.mark.filterwarnings("ignore:Skipping variable loading")
+def test_states_without_a_posterior_are_left_out_as_by_keras(tmp_path):
+    """Of a model that was not trained, or by another optimizer."""
+    for number, start in enumerate((network(), network("adam"))):
+        path = tmp_path / f"{number}.weights.h5"
+        start.save_weights(path)
+        model = built()
+        model.load_weights(path)
+        assert int(model.optimizer.iterations) == 0
+        assert_same(model.get_weights(), start.get_weights())
+    network().save(tmp_path / "a.keras")
+    model = keras.models.load_model(tmp_path / "a.keras")
+    assert np.all(np.isfinite(fit(model)["loss"]))
+
+
 @pytest.mark.slow
 def test_the_state_of_another_model_is_refused(tmp_path):
-    model = network()
-    fit(model, 1)
-    model.save_weights(tmp_path / "a.weights.h5")
-    other = network(normalized=True)
-    other.optimizer.build(other.trainable_variables)
     with pytest.raises(ValueError, match="loaded"):
-        other.load_weights(tmp_path / "a.weights.h5")
+        loaded(tmp_path, built(), network(normalized=True))
+
+
+@pytest.mark.slow
+def test_the_state_in_mixed_precision_is_refused_alike(tmp_path):
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        with pytest.raises(ValueError, match="num_train_examples=99.*Received"):
+            loaded(tmp_path, built(), network(ivon(num_train_examples=99)))
+    finally:
+        keras.config.set_dtype_policy(before)

@@ -16,6 +16,8 @@ from tfp_refine.math import philox
 from tfp_refine.optimizers import weight_draws
 
 _DTYPES = ("float32", "float64")
+# Key of N and the prior's scale in a saved state.
+_TRAINED_WITH = "trained_with"
 _MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
 # Losses of Keras that are no negative log likelihoods.
 _NO_LIKELIHOODS = {
@@ -54,9 +56,13 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
     a `tf.GradientTape` watches a call of the model that was compiled with this
     optimizer, and keep their values until the next step. So the metrics of
     training are those of draws. Gradients of your own, such as saliency maps,
-    are at the means inside `tfp_refine.layers.mean_weights()`. Checkpoints hold
-    the scales too; `EarlyStopping(restore_best_weights=True)` brings back the
-    means alone.
+    are at the means inside `tfp_refine.layers.mean_weights()`.
+
+    **Files.** Checkpoints hold the scales too. `load_model` brings them back;
+    `load_weights` and `BackupAndRestore` only after
+    `optimizer.build(model.trainable_variables)`, before which Keras leaves them
+    out, with a warning. `EarlyStopping(restore_best_weights=True)` brings back
+    the means alone.
 
     A training loop of your own works too: `model.compile(optimizer)`, then
     `optimizer.build(model.trainable_variables)`; call the model under a tape,
@@ -92,7 +98,9 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
     Raises:
         ValueError: If an argument is invalid; at the first step, if the model
             has regularizers or weights in half precision, or a loss of Keras
-            that is no mean negative log likelihood.
+            that is no mean negative log likelihood; when a state is loaded that
+            was saved with other variables, `num_train_examples` or
+            `prior_scale`.
 
     Example:
 
@@ -307,6 +315,19 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
                 new = tf.where(is_last, new, old)
             self.assign(slot, new)
 
+    def save_own_variables(self, store: Any) -> None:
+        super().save_own_variables(store)
+        if self.built:
+            # Scales depend on them, too.
+            store[_TRAINED_WITH] = np.array(self._trained_with(), np.float64)
+
+    def load_own_variables(self, store: Any) -> None:
+        state = {key: np.asarray(store[key]) for key in [*store.keys()]}
+        trained_with = state.pop(_TRAINED_WITH, None)
+        if self.built and trained_with is not None:
+            self._check_state(state, trained_with)
+        super().load_own_variables(state)
+
     def get_config(self) -> dict[str, Any]:
         return {
             "learning_rate": super().get_config()["learning_rate"],
@@ -377,6 +398,25 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
             self._deviations[known] = deviation
         return deviation
 
+    def _trained_with(self) -> list[float]:
+        scale = self.prior_scale
+        return [self.num_train_examples, np.inf if scale is None else scale]
+
+    def _check_state(
+        self, state: dict[str, np.ndarray], trained_with: np.ndarray
+    ) -> None:
+        """Refuses the state of a training with other scales or variables."""
+        wanted = [tuple(variable.shape) for variable in self.variables]
+        found = [state[str(number)].shape for number in range(len(state))]
+        expected = self._trained_with()
+        if wanted != found or not np.array_equal(expected, trained_with):
+            raise ValueError(
+                "IVON can continue only the training that the state was saved "
+                "in. Wanted: a state with "
+                f"{_described(expected, wanted, found)}. Received: one with "
+                f"{_described(trained_with, found, wanted)}"
+            )
+
     def _settings(self) -> ivon.Settings:
         return ivon.Settings(
             self.num_train_examples,
@@ -386,6 +426,22 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
             self.beta_2,
             self.clip_radius,
         )
+
+
+def _described(
+    trained_with: Any, shapes: list[tuple], others: list[tuple]
+) -> str:
+    """Describes a state, with the shapes in which it differs from another."""
+    num_train_examples, prior_scale = trained_with
+    text = (
+        f"num_train_examples={num_train_examples:.0f}, prior_scale="
+        f"{prior_scale if np.isfinite(prior_scale) else None} and "
+        f"{len(shapes)} arrays"
+    )
+    if len(shapes) == len(others):
+        pairs = zip(shapes, others, strict=True)
+        text += "".join(f", {one}" for one, other in pairs if one != other)
+    return text
 
 
 def _check_variables(variables: list[keras.Variable]) -> None:
