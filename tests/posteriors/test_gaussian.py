@@ -124,6 +124,10 @@ def test_weights_that_ivon_has_not_trained_are_an_error():
     with pytest.raises(ValueError, match="dense.*kernel.*fit"):
         tfr.posterior(trained(fit=False))
     model = trained(fit=False)
+    model.optimizer.build(model.trainable_weights)
+    with pytest.raises(ValueError, match="dense.*kernel.*fit"):
+        tfr.posterior(model)
+    model = trained(fit=False)
     model.layers[0].trainable = False
     model.compile(model.optimizer, model.loss)
     model.fit(*data(), verbose=0)

@@ -122,6 +122,25 @@ def test_a_model_that_ivon_trained_is_refined_as_its_posterior():
         np.testing.assert_array_equal(ensemble.params, callback.ensemble.params)
 
 
+@pytest.mark.parametrize("wrap", [False, True])
+def test_the_callback_waits_for_the_first_step_of_ivon(wrap):
+    model = plain()
+    optimizer = tfr.optimizers.IVON(0.1, len(CASE.x), seed=1)
+    if wrap:
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+    model.compile(optimizer, model.loss, run_eagerly=True)
+    callback = tfr.RefinementCallback(
+        CASE.x, CASE.y, num_members=2, steps=1, seed=1, verbose=0
+    )
+    # Without a graph, the first batch makes no step.
+    model.fit(CASE.x, CASE.y, 10, verbose=0, callbacks=[callback])
+    assert callback.ensemble.num_members == 2
+    again = plain()
+    again.compile(tfr.optimizers.IVON(0.1, len(CASE.x)), model.loss)
+    again.optimizer.build(again.trainable_variables)
+    again.fit(CASE.x, CASE.y, verbose=0, callbacks=[callback])
+
+
 @pytest.mark.slow
 def test_the_posterior_counts_not_what_its_model_became():
     model = plain()

@@ -44,6 +44,16 @@ def make_drawn(variables: list[keras.Variable]) -> None:
             variable.__class__ = _drawn_class(kind)
 
 
+def optimizer_of(model: Any) -> Any:
+    """Returns the optimizer, with a posterior, that trains a model.
+
+    `None` if the model is not compiled with one.
+    """
+    optimizer = getattr(model, "optimizer", None)
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    return optimizer if hasattr(optimizer, "has_posterior_of") else None
+
+
 def raw(variable: keras.Variable) -> tf.Tensor:
     """Returns the value of a variable, neither drawn nor cast."""
     return tf.convert_to_tensor(variable._value)
@@ -60,8 +70,7 @@ def _at_work() -> tuple[Any, Any]:
         return None, None
     call = backend.common.global_state.get_global_attribute("current_call_ctx")
     model = getattr(call, "entry_layer", None)
-    optimizer = getattr(model, "optimizer", None)
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    if not hasattr(optimizer, "has_posterior_of") or scopes.uses_means():
+    optimizer = optimizer_of(model)
+    if optimizer is None or scopes.uses_means():
         return None, None
     return model, optimizer

@@ -10,7 +10,7 @@ from tfp_refine import functional
 from tfp_refine.functional import files
 from tfp_refine.functional import links
 from tfp_refine.functional import objective
-from tfp_refine.optimizers import IVON
+from tfp_refine.optimizers import weight_draws
 from tfp_refine.posteriors import covariances
 from tfp_refine.posteriors import gaussian
 from tfp_refine.posteriors import protocol
@@ -128,9 +128,8 @@ def posterior(
     functional.data.check_model(model)
     link = links.find(model, loss)
     sample = bool(sample)
-    optimizer = getattr(model, "optimizer", None)
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    if sample and isinstance(optimizer, IVON):
+    optimizer = weight_draws.optimizer_of(model)
+    if sample and optimizer is not None:
         return _of_optimizer(model, optimizer, link)
     views = _VIEWS.setdefault(model, {})
     if sample not in views:
@@ -144,8 +143,11 @@ def posterior(
 def _of_optimizer(model, optimizer, link):
     """Returns the Gaussian posterior that IVON has trained."""
     view = functional.WeightView(model)
+    has_begun = int(optimizer.iterations) > 0
     unknown = [
-        v.path for v in view.variables if not optimizer.has_posterior_of(v)
+        v.path
+        for v in view.variables
+        if not (has_begun and optimizer.has_posterior_of(v))
     ]
     if unknown:
         raise ValueError(

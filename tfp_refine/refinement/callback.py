@@ -11,7 +11,7 @@ import tensorflow as tf
 from tfp_refine import _validation
 from tfp_refine import functional
 from tfp_refine.functional import resumable
-from tfp_refine.optimizers import IVON
+from tfp_refine.optimizers import weight_draws
 from tfp_refine.refinement import adaptive_steps
 from tfp_refine.refinement import objective as objective_lib
 from tfp_refine.refinement import refine as refine_lib
@@ -149,22 +149,26 @@ class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
         if self._settings.checkpoint_dir is not None:
             resumable.check_folder(self._settings.checkpoint_dir)
         self._checked = False
-        optimizer = self.model.optimizer
-        is_first = isinstance(optimizer, IVON) and not optimizer.built
-        if self.model.built and not is_first:
+        if self._has_posterior():
             data = self._check()
         else:
             data, _ = functional.streams.examples(**self._data)
         _compare_weights(self.model, len(functional.streams.specs(data)) == 3)
 
     def on_train_batch_end(self, batch: Any, logs: Any = None):
-        # `fit` builds some models, and optimizers, at their first batch only.
-        if not self._checked:
+        if not self._checked and self._has_posterior():
             self._check()
 
     def on_train_end(self, logs: Any = None):
         self.ensemble = refine_lib.run(self.model, self._data, self._settings)
         self.history = self.ensemble.history
+
+    def _has_posterior(self):
+        """Returns whether the model is built, and IVON has made a step."""
+        optimizer = weight_draws.optimizer_of(self.model)
+        return self.model.built and (
+            optimizer is None or int(optimizer.iterations) > 0
+        )
 
     def _check(self):
         objective = objective_lib.of_settings(
