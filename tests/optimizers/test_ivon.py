@@ -526,6 +526,7 @@ def test_models_that_it_cannot_train_are_refused():
     ("loss", "units", "message"),
     [
         ("hinge", 1, "loss=.*hinge"),
+        ("huber", 1, "loss=.*huber"),
         (keras.losses.CosineSimilarity(), 2, "loss=.*cosine_sim"),
         (keras.losses.MeanSquaredError("sum"), 1, "reduction='sum'"),
         ("mse", 2, "mean over the 2 outputs.*GaussianNLL"),
@@ -539,6 +540,84 @@ def test_losses_that_are_no_mean_log_likelihoods_are_refused(
     x, y = data()
     with pytest.raises(ValueError, match=message):
         model.fit(x, np.repeat(y, units, axis=1), verbose=0)
+
+
+class Subclass(keras.Model):
+    """A model whose outputs Keras knows only once it was called."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(2)
+
+    def call(self, inputs):
+        return self.dense(inputs)
+
+
+def of_outputs(names, shape=(3,)):
+    """Makes a model of outputs of two units."""
+    inputs = keras.Input(shape)
+    outputs = {name: keras.layers.Dense(2)(inputs) for name in names}
+    return keras.Model(inputs, outputs)
+
+
+def penalized():
+    """Makes a model with a regularizer that no weight has."""
+    layer = keras.layers.Dense(1, activity_regularizer="l2")
+    return keras.Sequential([keras.Input((3,)), layer])
+
+
+NLL = tfr.losses.GaussianNLL(1.0)
+
+
+@pytest.mark.parametrize(
+    ("make", "loss", "weights", "message"),
+    [
+        (
+            lambda: of_outputs("ab"),
+            {"a": NLL, "b": "mse"},
+            None,
+            "mean over the 2 outputs.*GaussianNLL",
+        ),
+        (
+            lambda: of_outputs("a", (5, 3)),
+            {"a": "sparse_categorical_crossentropy"},
+            None,
+            "mean over the 5 positions.*CategoricalNLL",
+        ),
+        (
+            lambda: of_outputs("a", (None, 3)),
+            {"a": "mae"},
+            None,
+            "mean over the several outputs.*StudentTNLL",
+        ),
+        (Subclass, "log_cosh", None, "loss=.*log_cosh"),
+        (Subclass, NLL, 2.0, "loss_weights=2.0"),
+        (
+            lambda: of_outputs("ab"),
+            NLL,
+            {"a": 1.0, "b": 0.5},
+            "loss_weights=.*0.5",
+        ),
+        (penalized, NLL, None, "dense.*activity_regularizer=.*L2"),
+    ],
+)
+def test_models_must_be_compiled_with_a_log_likelihood_alone(
+    make, loss, weights, message
+):
+    model = make()
+    model.compile(ivon(), loss, loss_weights=weights)
+    with pytest.raises(ValueError, match=message):
+        model.optimizer.check_loss(model)
+
+
+def test_a_model_that_is_compiled_again_is_checked_again():
+    model = of_outputs("ab")
+    for weights in (None, {"a": 1.0, "b": 1.0}):
+        model.compile(ivon(), NLL, loss_weights=weights)
+        model.optimizer.check_loss(model)
+    model.compile(model.optimizer, NLL, loss_weights={"a": 1.0, "b": 0.5})
+    with pytest.raises(ValueError, match="loss_weights"):
+        model.optimizer.check_loss(model)
 
 
 def test_gradients_that_are_not_at_draws_are_an_error():

@@ -280,7 +280,7 @@ CLASSES = ("multilabel", "classes", "ordered_classes")
         ("mse", r"tfr.losses.GaussianNLL\(scale\)"),
         (keras.losses.MeanSquaredError(), r"tfr.losses.GaussianNLL\(scale\)"),
         ("poisson", r"tfr.losses.PoissonNLL\(\)"),
-        ("huber", r"tfr.losses.StudentTNLL\(\)"),
+        ("mae", r"tfr.losses.StudentTNLL\(\)"),
     ],
 )
 def test_means_over_outputs_are_no_log_likelihood(rng, loss, instead):
@@ -296,6 +296,30 @@ def test_means_over_outputs_are_no_log_likelihood(rng, loss, instead):
     model = keras.Sequential([keras.Input((3,)), dense(1)])
     model.compile("sgd", loss)
     tfr.elbo(model, x, y[:, :1], seed=1)
+
+
+@pytest.mark.parametrize(
+    ("loss", "units"),
+    [
+        ("hinge", 1),
+        ("huber", 1),
+        ("mape", 1),
+        ("msle", 1),
+        ("binary_focal_crossentropy", 1),
+        ("categorical_focal_crossentropy", 3),
+        (keras.losses.CategoricalCrossentropy(label_smoothing=0.1), 3),
+        (keras.losses.BinaryCrossentropy(label_smoothing=0.1), 1),
+    ],
+)
+def test_losses_of_keras_that_are_no_log_likelihoods_are_refused(loss, units):
+    x = np.ones((NUM_EXAMPLES, 3))
+    y = np.zeros((NUM_EXAMPLES, units))
+    y[:, 0] = 1.0
+    model = keras.Sequential([keras.Input((3,)), dense(units)])
+    model.compile("sgd", loss)
+    for function in (tfr.elbo, refine):
+        with pytest.raises(ValueError, match="log likelihood.*Received: loss="):
+            function(model, x, y)
 
 
 @pytest.mark.parametrize(

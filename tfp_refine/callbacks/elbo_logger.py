@@ -86,7 +86,9 @@ class ELBOLogger(_validation.Shown, keras.callbacks.Callback):
                     and isinstance(metric, metrics.MeanLoss)
                     and len(outputs) == 1
                 ):
-                    functional.objective.check_sum(metric.loss, outputs[0])
+                    functional.objective.check_likelihood(
+                        metric.loss, outputs[0]
+                    )
 
     def _kl(self) -> float:
         """Computes the divergence of all weights from their priors, nats."""

@@ -170,56 +170,86 @@ def check_targets(loss, y_true, y_pred, weights=None):
         )
 
 
-def check_sum(loss, y_pred):
-    """Raises a `ValueError` if a loss of Keras is a mean over outputs.
+def check_likelihood(loss, y_pred=None):
+    """Raises a `ValueError` if a loss of Keras is no log likelihood, or a mean.
 
-    Their likelihood, of independent targets, is a product: the mean would
-    weigh the data down by the number of targets. `y_pred` are the outputs of
-    some examples.
+    The likelihood of an example, of independent targets, is a product: a mean
+    over outputs or positions would weigh the data down by their number.
+    `y_pred` are the outputs of some examples; `None` if they are unknown.
     """
-    shape = getattr(y_pred, "shape", ())
-    if len(shape) < 2 or shape[-1] == 1:
+    function = getattr(loss, "fn", loss)
+    if not str(getattr(function, "__module__", "")).startswith("keras."):
         return
-    for (loss_class, function), instead in _MEANS.items():
-        if isinstance(loss, loss_class) or loss is function:
-            raise ValueError(
-                f"Keras' {loss_class.__name__} is a mean over the "
-                f"{shape[-1]} outputs, where the log likelihood of an example "
-                f"is a sum: it would be {shape[-1]} times too small. Compile "
-                f"the model with {instead}, or pass it as `loss`, and train "
-                f"with it. Received: loss={loss!r}"
-            )
-
-
-_MEANS = {
-    (
-        keras.losses.BinaryCrossentropy,
-        keras.losses.binary_crossentropy,
-    ): "`tfr.losses.BernoulliNLL()`, which reads logits",
-    (
-        keras.losses.BinaryFocalCrossentropy,
-        keras.losses.binary_focal_crossentropy,
-    ): "`tfr.losses.BernoulliNLL()`, which reads logits",
-    (
-        keras.losses.MeanSquaredError,
-        keras.losses.mean_squared_error,
-    ): "`tfr.losses.GaussianNLL(scale)`, scale=0.5**0.5 for the squared error",
-    (
-        keras.losses.Poisson,
-        keras.losses.poisson,
-    ): "`tfr.losses.PoissonNLL()`, which reads logarithms of rates",
-    **{
-        pair: "a loss that is the sum, such as `tfr.losses.StudentTNLL()`"
-        for pair in (
-            (keras.losses.MeanAbsoluteError, keras.losses.mean_absolute_error),
-            (
-                keras.losses.MeanSquaredLogarithmicError,
-                keras.losses.mean_squared_logarithmic_error,
-            ),
-            (keras.losses.Huber, keras.losses.huber),
-            (keras.losses.LogCosh, keras.losses.log_cosh),
+    if function not in _LIKELIHOODS or getattr(loss, "label_smoothing", 0.0):
+        raise ValueError(
+            "A loss that is the negative log likelihood of a distribution is "
+            "needed. Of Keras, these are crossentropies without label "
+            "smoothing, the squared and the absolute error of one output, "
+            "`Poisson` and `CTC`; of this library all of `tfr.losses`, such as "
+            "`StudentTNLL()` for outliers. Received: "
+            f"loss={loss!r}"
         )
-    },
+    shape = tuple(getattr(y_pred, "shape", ()))
+    averaged = shape[1:-1] if function in _OF_CLASSES else shape[1:]
+    if function is keras.losses.ctc or all(size == 1 for size in averaged):
+        return
+    count = "several" if None in averaged else np.prod(averaged)
+    raise ValueError(
+        f"Keras' {function.__name__} is a mean over the {count} "
+        f"{'positions' if function in _OF_CLASSES else 'outputs'}, where the "
+        f"log likelihood of an example is a sum: it would be {count} times too "
+        f"small. Compile the model with {_LIKELIHOODS[function]}, or pass it "
+        f"as `loss`, and train with it. Received: loss={loss!r}"
+    )
+
+
+def check_compiled_loss(model):
+    """Raises a `ValueError` unless a compiled loss is a log likelihood.
+
+    Of several outputs, the sum of theirs. Outputs of a subclass of
+    `keras.Model` are unknown: there, means over them are not seen.
+    """
+    functional = getattr(model, "_functional", None) or model  # of Sequential
+    outputs = getattr(functional, "_outputs_struct", None)
+    if outputs is None:
+        for loss in keras.tree.flatten(model.loss):
+            check_likelihood(keras.losses.get(loss))
+    else:
+        loss = resolve_sum(model, outputs)
+        count = len(getattr(loss, "names", (None,)))
+        for part in parts(loss, (None,) * count, outputs):
+            check_likelihood(part.loss, part.y_pred)
+    factors = keras.tree.flatten(compiled_loss_weights(model))
+    if any(factor not in (None, 1.0) for factor in factors):
+        raise ValueError(
+            "The log likelihood of all outputs is the sum of theirs, without "
+            "`loss_weights`: give `sample_weight` where examples count more. "
+            f"Received: loss_weights={compiled_loss_weights(model)!r}"
+        )
+
+
+# Losses of Keras that are likelihoods, up to constants, with those of ours that
+# take the sum.
+_OF_CLASSES = {
+    keras.losses.categorical_crossentropy,
+    keras.losses.sparse_categorical_crossentropy,
+    keras.losses.kl_divergence,
+}
+_LIKELIHOODS = {
+    **dict.fromkeys(_OF_CLASSES, "`tfr.losses.CategoricalNLL()`"),
+    keras.losses.binary_crossentropy: (
+        "`tfr.losses.BernoulliNLL()`, which reads logits"
+    ),
+    keras.losses.mean_squared_error: (
+        "`tfr.losses.GaussianNLL(scale)`, scale=0.5**0.5 for the squared error"
+    ),
+    keras.losses.mean_absolute_error: (
+        "a loss that is the sum, such as `tfr.losses.StudentTNLL()`"
+    ),
+    keras.losses.poisson: (
+        "`tfr.losses.PoissonNLL()`, which reads logarithms of rates"
+    ),
+    keras.losses.ctc: None,
 }
 
 
@@ -417,7 +447,7 @@ def _check_sum_of(part, nll, count):
             "`tfr.losses.CategoricalNLL()`. Received: shape "
             f"{tuple(nll.shape)} for {count} examples"
         )
-    check_sum(part.loss, part.y_pred)
+    check_likelihood(part.loss, part.y_pred)
 
 
 def _not_evaluated(given, loss, error):

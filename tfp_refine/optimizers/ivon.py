@@ -19,21 +19,6 @@ _DTYPES = ("float32", "float64")
 # Key of N and the prior's scale in a saved state.
 _TRAINED_WITH = "trained_with"
 _MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
-# Losses of Keras that are no negative log likelihoods.
-_NO_LIKELIHOODS = {
-    keras.losses.CategoricalHinge,
-    keras.losses.CosineSimilarity,
-    keras.losses.Dice,
-    keras.losses.Hinge,
-    keras.losses.SquaredHinge,
-    keras.losses.Tversky,
-    keras.losses.categorical_hinge,
-    keras.losses.cosine_similarity,
-    keras.losses.dice,
-    keras.losses.hinge,
-    keras.losses.squared_hinge,
-    keras.losses.tversky,
-}
 
 
 @keras.saving.register_keras_serializable(package="tfp_refine")
@@ -48,7 +33,10 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
     `N(0, prior_scale**2)`. `tfp_refine.posterior(model)` is the result.
 
     The loss must be a mean negative log likelihood over the batch, in nats.
-    Regularizers of weights are refused, as the prior takes their place.
+    Other losses of Keras are refused, and means over outputs or positions,
+    except of subclassed models, whose outputs Keras does not know: take a loss
+    of `tfp_refine.losses`. So are regularizers, as the prior takes their place,
+    and `loss_weights`.
 
     **Draws and means.** The variables hold the means, always: `evaluate`,
     `predict`, files, and validation and callbacks in the middle of `fit`
@@ -222,21 +210,27 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
             model: Compiled `keras.Model`.
 
         Raises:
-            ValueError: If the loss is a sum, or not a likelihood.
+            ValueError: If the loss is a sum, or not a likelihood, or another
+                term or factor is added to it.
         """
-        if model.loss is None or model.loss is self._checked:
+        if model.loss is None or model._compile_loss is self._checked:
             return
         for loss in keras.tree.flatten(model.loss):
-            loss = keras.losses.get(loss)
             reduction = getattr(loss, "reduction", _MEANS[0])
-            if reduction not in _MEANS or {loss, type(loss)} & _NO_LIKELIHOODS:
+            if reduction not in _MEANS:
                 raise ValueError(
-                    "IVON needs a loss that is a mean negative log likelihood. "
+                    "IVON needs a loss that is a mean over the batch. "
                     f"Received: loss={loss!r} with reduction={reduction!r}"
                 )
-            if len(getattr(model, "outputs", ())) == 1:
-                objective.check_sum(loss, model.outputs[0])
-        self._checked = model.loss
+        objective.check_compiled_loss(model)
+        for layer in model._flatten_layers():
+            if getattr(layer, "activity_regularizer", None) is not None:
+                raise ValueError(
+                    "IVON needs a loss that is a log likelihood alone, without "
+                    f"regularizers. Received: '{layer.path}' with "
+                    f"activity_regularizer={layer.activity_regularizer!r}"
+                )
+        self._checked = model._compile_loss
 
     def draw(self, variable: keras.Variable) -> tf.Tensor:
         """Draws the weights of a variable, the same ones until the next step.
