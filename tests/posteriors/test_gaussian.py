@@ -135,3 +135,14 @@ def test_weights_that_ivon_has_not_trained_are_an_error():
     model.layers[0].trainable = True
     with pytest.raises(ValueError, match="not trained: .*kernel"):
         tfr.posterior(model)
+
+
+@pytest.mark.filterwarnings("ignore:The model does not have any trainable")
+def test_a_model_without_trainable_weights_has_no_posterior():
+    """Keras warns, and never calls the optimizer."""
+    model = trained(fit=False)
+    model.trainable = False
+    model.compile(model.optimizer, model.loss)
+    model.fit(*data(), verbose=0)
+    with pytest.raises(ValueError, match="no trainable weights"):
+        tfr.posterior(model)

@@ -55,7 +55,8 @@ class IVON(_validation.Shown, keras.optimizers.Optimizer):
     A training loop of your own works too: `model.compile(optimizer)`, then
     `optimizer.build(model.trainable_variables)`; call the model under a tape,
     and `optimizer.apply_gradients`. Gradients that are not at draws raise an
-    error.
+    error. A model without trainable weights raises one in
+    `tfp_refine.posterior`: `fit` warns, and does not call its optimizer.
 
     **Several draws.** With `num_samples` above one, a step takes as many
     batches, each with a draw of its own. To draw `S` times for the examples of
