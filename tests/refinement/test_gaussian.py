@@ -185,6 +185,22 @@ def test_the_callback_waits_for_the_first_step_of_ivon(wrap):
     again.fit(CASE.x, CASE.y, verbose=0, callbacks=[callback])
 
 
+def test_posteriors_of_another_number_of_examples_are_refused(tmp_path):
+    model = trained(epochs=1)
+    posterior = tfr.posterior(model)
+    posterior.save(tmp_path / "a.posterior")
+    loaded = tfr.load_posterior(tmp_path / "a.posterior")
+    batches = tf.data.Dataset.from_tensor_slices((CASE.x[:15], CASE.y[:15]))
+    message = "num_train_examples=20.*15 examples.*Received: Gauss"
+    for start in (model, posterior, loaded, [posterior, loaded]):
+        with pytest.raises(ValueError, match=message):
+            tfr.refine(start, batches.batch(5))
+    for start in (model, posterior, loaded):
+        with pytest.raises(ValueError, match=message):
+            tfr.elbo(start, CASE.x[:15], CASE.y[:15])
+        tfr.elbo(start, CASE.x, CASE.y, sample_weight=np.full(20, 0.5))
+
+
 @pytest.mark.slow
 def test_the_posterior_counts_not_what_its_model_became():
     model = plain()

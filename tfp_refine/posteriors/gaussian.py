@@ -26,12 +26,15 @@ class GaussianPosterior(protocol.Posterior):
         prior_scale: Standard deviation of the prior of each weight, which is
             centred and independent: a number, `[P]`, or `None` if there is no
             prior.
+        num_train_examples: Number of examples that it was trained with, which
+            those of a bound must have; `None` if any number is right.
 
     Attributes:
         loc: Mean, float array `[P]`.
         covariance: The covariance.
         fixed: Values of the view's fixed weights.
         prior_scale: As above; of the prior.
+        num_train_examples: As above.
 
     Example:
 
@@ -54,10 +57,12 @@ class GaussianPosterior(protocol.Posterior):
         history: dict[str, np.ndarray] | None = None,
         diagnostics: dict[str, float] | None = None,
         prior_scale: Any = None,
+        num_train_examples: int | None = None,
     ) -> None:
         super().__init__(view, link, history, diagnostics)
         self.loc, self.covariance, self.fixed = loc, covariance, fixed
         self.prior_scale = prior_scale
+        self.num_train_examples = num_train_examples
 
     @property
     def scale(self):
@@ -113,7 +118,11 @@ class GaussianPosterior(protocol.Posterior):
         prior = {}
         if self.prior_scale is not None:
             prior["prior_scale"] = np.asarray(self.prior_scale)
-        return {"covariance": type(self.covariance).__name__}, {
+        description = {
+            "covariance": type(self.covariance).__name__,
+            "num_train_examples": self.num_train_examples,
+        }
+        return description, {
             "loc": self.loc,
             **prior,
             **self.covariance.arrays(),
@@ -129,4 +138,5 @@ class GaussianPosterior(protocol.Posterior):
             files.unpack(arrays),
             link,
             prior_scale=arrays.get("prior_scale"),
+            num_train_examples=description["num_train_examples"],
         )

@@ -167,4 +167,5 @@ def _of_optimizer(model, optimizer, link):
         [*map(np.array, view.fixed())],
         link,
         prior_scale=optimizer.prior_scale,
+        num_train_examples=optimizer.num_train_examples,
     )

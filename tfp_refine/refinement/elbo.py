@@ -101,6 +101,7 @@ def _of_gaussian(posterior, given, num_samples, seed):
     if given["loss"] is None:
         given = given | {"loss": starts_lib.loss_of([posterior])}
     objective = functional.Objective(posterior.view, **given)
+    objective_lib.check_count(posterior, objective.num_examples)
     fixed = list(posterior.fixed)
     draws = [
         (draw, fixed, key)

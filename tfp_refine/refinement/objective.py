@@ -34,6 +34,8 @@ class RefinementObjective(functional.Objective):
             loss = starts_lib.loss_of(sources)
         at = self.starts[0].params, self.starts[0].fixed
         super().__init__(views[0], x, y, loss, at=at, **weights)
+        for source in sources:
+            check_count(source, self.num_examples)
         for view in {id(one.model): one for one in reversed(views)}.values():
             check_layers(view.model, self.num_examples)
             if view is not self.view:
@@ -183,3 +185,18 @@ def check_layers(model, num_examples):
                 f"`tfp_refine.layers.set_num_train_examples(model, "
                 f"{num_examples})`."
             )
+
+
+def check_count(posterior, num_examples):
+    """Refuses a Gaussian that was trained with another number of examples.
+
+    Other posteriors are taken, and models, as `check_layers` checks them.
+    """
+    trained_with = getattr(posterior, "num_train_examples", None)
+    if trained_with not in (None, num_examples):
+        raise ValueError(
+            f"The posterior has num_train_examples={trained_with}, but there "
+            f"are {num_examples} examples here: it was trained for another "
+            "bound. Give the data that it was trained with, or correct the "
+            f"number before training. Received: {posterior!r}"
+        )

@@ -162,8 +162,9 @@ def refine(
             posteriors share weights or differ in architecture or loss, or the
             model has no bound that refinement could raise: layers with
             `sample=False`, frozen variational weights, constrained weights
-            among those to refine, a Keras loss of masked outputs, a loss that
-            is a mean over outputs or has several values for an example.
+            among those to refine, another `num_train_examples`, a Keras loss
+            of masked outputs, a loss that is no log likelihood, or is a mean
+            over outputs or has several values for an example.
         FloatingPointError: If all members diverged.
 
     Example:
