@@ -101,6 +101,12 @@ def test_posteriors_that_layers_cannot_have_are_refused(trained):
     other = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
     with pytest.raises(ValueError, match="posterior of .*for the model"):
         convert(other, posterior)
+    trained.layers[0].trainable = False
+    try:
+        with pytest.raises(ValueError, match="frozen"):
+            convert(trained, posterior)
+    finally:
+        trained.layers[0].trainable = True
     correlated = posteriors.GaussianPosterior(
         posterior.view,
         posterior.loc,

@@ -100,7 +100,9 @@ def to_bayesian(
             `GaussianPosterior` of all weights of the model, independent, such
             as that of a model trained with `optimizers.IVON`: the copy has its
             means and scales, mean-field families, and, unless `regularizer` is
-            given, its prior; `initializer` is not used.
+            given, its prior; `initializer` is not used. Weights of layers that
+            get no posterior, such as gamma and beta of `BatchNormalization`,
+            are at their means.
         initializer: Sets the posteriors then: a function of the model and its
             data, such as an initializer of `tfp_refine.initializers`, or its
             name. "moped" keeps the means, and makes scales a tenth of their

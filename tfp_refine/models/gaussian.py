@@ -31,7 +31,8 @@ def at_means(posterior, model):
         raise ValueError(
             "`posterior` must be one of the model. Received: a posterior of "
             f"'{posterior.model.name}' for the model '{model.name}', which "
-            "differs in layers or in shapes of weights."
+            "differs in layers, in shapes of weights, or in the weights that "
+            "are frozen (not trainable)."
         )
     found.assign(posterior.loc, posterior.fixed)
     scales = found.split(posterior.scale)
