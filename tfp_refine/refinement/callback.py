@@ -48,6 +48,7 @@ class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
         learning_rate_decay: Within each auxiliary variable; by default linear
             to zero.
         loss: Negative log likelihood.
+        kl_scale: Factor on the KL divergence, or one for each member.
         keep_better: Whether an optimization that lowered the bound is undone.
         num_eval_samples: Weight draws in each evaluation of the bound.
         max_eval_examples: Training examples in each evaluation of the bound.
@@ -98,6 +99,7 @@ class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
         learning_rate: float = 1e-2,
         learning_rate_decay: str | None = None,
         loss: str | Callable | keras.losses.Loss | None = None,
+        kl_scale: float | Sequence[float] = 1.0,
         keep_better: bool = True,
         num_eval_samples: int = 10,
         max_eval_examples: int = 2048,
@@ -119,6 +121,7 @@ class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
             learning_rate=learning_rate,
             learning_rate_decay=learning_rate_decay,
             loss=loss,
+            kl_scale=kl_scale,
             keep_better=keep_better,
             num_eval_samples=num_eval_samples,
             max_eval_examples=max_eval_examples,

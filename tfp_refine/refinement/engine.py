@@ -66,8 +66,10 @@ class Engine:
             schedule=update_rules.decay(
                 settings.learning_rate_decay, settings.most_steps
             ),
-            extra_gradient=lambda params, prior: (
-                member.kl_gradient(params, *prior) / num_examples
+            extra_gradient=lambda params, constants: (
+                tf.cast(constants[0], params.dtype)
+                * member.kl_gradient(params, *constants[1:])
+                / num_examples
             ),
             vectorized=vectorized,
         )
@@ -126,7 +128,7 @@ class Engine:
             self.programs["run"],
             (
                 train.State(state.params, state.fixed, moments),
-                (state.prior_loc, state.prior_scale),
+                (state.kl_scale, state.prior_loc, state.prior_scale),
                 np.asarray(keys, np.int64),
             ),
             (

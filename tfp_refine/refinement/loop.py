@@ -146,7 +146,8 @@ class Loop:
                 self._save_now_and_then()
         state.step = end
         state.ahead[:] = False
-        elbo = -self.num_examples * state.loss - state.members.cost
+        cost = state.members.kl_scale * state.members.cost
+        elbo = -self.num_examples * state.loss - cost
         elbo[self._failed()] = np.nan
         done = int(state.steps[:k].sum()) + end
         state.trace_step.append(done)
@@ -167,9 +168,8 @@ class Loop:
             stacked[indices] = values
         prior = _rows_of(state.members, indices)
         kl = _kl_divergences(trained.params, prior.prior_loc, prior.prior_scale)
-        state.loss[indices] = (
-            result.loss.numpy()
-            + kl.numpy().astype(np.float64) / self.num_examples
+        state.loss[indices] = result.loss.numpy() + prior.kl_scale * (
+            kl.numpy().astype(np.float64) / self.num_examples
         )
         state.ahead[indices] = True
         for index, step in zip(
@@ -214,7 +214,8 @@ class Loop:
             state = _rows_of(state, part)
             keys, failed = keys[part], failed[part]
         log_likelihood, kl = self.engine.evaluate(state, keys, rows)
-        elbo = (log_likelihood - kl - state.cost).numpy()
+        paid = state.kl_scale * (kl + state.cost)
+        elbo = (log_likelihood - paid).numpy()
         elbo[failed] = np.nan
         return elbo
 

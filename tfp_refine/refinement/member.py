@@ -21,6 +21,7 @@ class MemberState(NamedTuple):
         cost: `sum_k log q(a_k) - log p(a_k)`, nats, a float64 scalar.
         fixed: Values of the model's other weights, a tuple, where members
             differ in them; else empty.
+        kl_scale: Factor on the KL divergence and the cost, a float64 scalar.
     """
 
     params: tf.Tensor
@@ -28,6 +29,7 @@ class MemberState(NamedTuple):
     prior_scale: tf.Tensor
     cost: tf.Tensor
     fixed: Any = ()
+    kl_scale: Any = 1.0
 
 
 def posterior(params: tf.Tensor, prior_loc: tf.Tensor) -> gaussian.Gaussian:
@@ -90,4 +92,5 @@ def condition_on_draw(
         prior_scale=tf.cast(prior.scale, dtype),
         cost=state.cost + tf.reduce_sum(paid),
         fixed=state.fixed,
+        kl_scale=state.kl_scale,
     )

@@ -40,6 +40,7 @@ def refine(
     learning_rate: float = 1e-2,
     learning_rate_decay: str | None = None,
     loss: str | Callable | keras.losses.Loss | None = None,
+    kl_scale: float | Sequence[float] = 1.0,
     keep_better: bool = True,
     num_eval_samples: int = 10,
     max_eval_examples: int = 2048,
@@ -121,6 +122,11 @@ def refine(
             whose sum counts. Defaults to the loss, and the `loss_weights`, that
             the model was compiled with; of Laplace's approximation of a
             regression, to Gaussian noise of its `noise_scale`.
+        kl_scale: Factor on the KL divergence: below 1 a cold posterior,
+            narrower, as for data almost without noise; above 1 a warm one. A
+            positive number, or one for each member, a sequence. Bounds in
+            `history` contain the factor; they bound the evidence only if it is
+            1. Defaults to `1.0`.
         keep_better: Whether an optimization that lowered the bound is undone.
         num_eval_samples: Weight draws in each evaluation of the bound.
         max_eval_examples: Training examples in each evaluation of the bound,
@@ -192,6 +198,7 @@ def refine(
         learning_rate=learning_rate,
         learning_rate_decay=learning_rate_decay,
         loss=loss,
+        kl_scale=kl_scale,
         keep_better=keep_better,
         num_eval_samples=num_eval_samples,
         max_eval_examples=max_eval_examples,
@@ -277,7 +284,7 @@ def _ensemble(objective, settings, state):
         members_alive = tf.nest.map_structure(
             lambda value: value[alive], members_alive
         )
-    params, prior_loc, prior_scale, _, fixed = members_alive
+    params, prior_loc, prior_scale, _, fixed, _ = members_alive
     num_starts = len(objective.starts)
     if num_starts == 1:
         fixed = objective.fixed

@@ -5,6 +5,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tfp_refine import _validation
 from tfp_refine.functional import executor
 from tfp_refine.functional import resumable
@@ -31,7 +33,10 @@ _NOT_COMPARED = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """All arguments of `refine` but the model and the data, checked."""
+    """All arguments of `refine` but the model and the data, checked.
+
+    `kl_scale` is that of each of the `members`, a tuple.
+    """
 
     num_members: int
     variance_ratios: Sequence[float]
@@ -44,6 +49,7 @@ class Settings:
     max_eval_examples: int
     refine_deterministic: bool
     seed: int | None
+    kl_scale: float | Sequence[float] = 1.0
     loss: Any = None
     members: Sequence[int] | None = None
     mapping: str = "auto"
@@ -96,6 +102,9 @@ class Settings:
             )
         if self.coordinator is not None:
             executor.count_workers(self.coordinator)
+        checked["kl_scale"] = _check_kl_scale(
+            self.kl_scale, count, checked["members"]
+        )
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
@@ -172,3 +181,17 @@ def _check_members(num_members, members):
             f"Received: members={members}"
         )
     return checked
+
+
+def _check_kl_scale(kl_scale, num_members, members):
+    """Returns the factor of each of the members, a tuple of floats."""
+    if np.ndim(kl_scale) == 0:
+        return (_validation.positive("kl_scale", kl_scale),) * len(members)
+    checked = [_validation.positive("kl_scale", one) for one in kl_scale]
+    if len(checked) != num_members or max(members) >= num_members:
+        raise ValueError(
+            "`kl_scale` must be a positive number, or one for each member. "
+            f"Received: {len(checked)} of them, num_members={num_members}, "
+            f"members={list(members)}"
+        )
+    return tuple(checked[member] for member in members)

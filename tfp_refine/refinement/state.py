@@ -35,8 +35,8 @@ class RefinementState:
         checks: Bounds `[M]` at each check of the one in work, if steps adapt.
         ahead: Whether a member has done those up to the next report, too,
             `[M]`.
-        loss: Mean negative log likelihood of those, plus the KL divergence for
-            each example, of the members ahead, nats, `[M]`.
+        loss: Mean negative log likelihood of those, plus the scaled KL
+            divergence for each example, of the members ahead, nats, `[M]`.
         members: Stacked `MemberState`.
         start: `params [M, 2, W]` before its optimization.
         moments: Adam's moments, a pair of arrays `[M, 2, W]`.
@@ -90,6 +90,7 @@ class RefinementState:
                 prior_scale,
                 np.zeros(count),
                 fixed_of(starts, settings),
+                np.array(settings.kl_scale),
             ),
             start=large.zeros(params.shape, params.dtype),
             moments=tuple(

@@ -59,7 +59,7 @@ Ratios = Annotated[tuple[str, ...], config.not_empty, ratios]
 
 
 def kl_scale(text: str) -> float | None:
-    """Reads a factor on the KL divergence; `None` if held-out data choose it.
+    """Reads a factor on the KL divergence; `None` if held-out data choose.
 
     Raises:
         ValueError: If it is neither a positive number nor `held_out`.
@@ -340,9 +340,10 @@ class Refinement(config.Config):
             around each network starts from.
         member_kl_scale: Of refined_ensemble: factor on the KL divergence. Below
             1, a cold posterior: narrower, for data almost without noise.
-            held_out: the one of 3, 1, 0.3, 0.1 and 0.03 that has the lowest NLL
-            on a fifth of the training data when networks that are trained on
-            the others are refined; this doubles the steps of training.
+            held_out: members get 3, 1, 0.3, 0.1 or 0.03, as many as each has
+            weight in the mixture that is best for a fifth of the training data
+            when networks that are trained on the others are refined; this
+            doubles the steps of training.
         refine_deterministic: Of refined: refine weights without a posterior
             along with the others.
         num_eval_samples: Draws in each estimate of a bound.

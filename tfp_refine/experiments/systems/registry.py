@@ -16,6 +16,7 @@ from tfp_refine.experiments.harness import config as config_lib
 from tfp_refine.experiments.harness import fields as fields_lib
 from tfp_refine.experiments.systems import baselines
 from tfp_refine.experiments.systems import expression as expression_lib
+from tfp_refine.experiments.systems import held_out
 from tfp_refine.experiments.systems import laplace
 from tfp_refine.experiments.systems import networks
 from tfp_refine.experiments.systems import variational
@@ -46,6 +47,7 @@ class System:
         why_not: Function of a `repetition.Fit` that returns why it cannot be
             applied, or `None`.
         fits_start: Whether `fit` takes the start of the system.
+        takes_dropout: Whether the network that it starts from may have dropout.
         sets: Of a modifier: attribute of `networks.Network` that becomes its
             name, or `None`.
         changes: Of a modifier: other attributes that it sets.
@@ -59,6 +61,7 @@ class System:
     fit: Callable | None = None
     why_not: Callable | None = None
     fits_start: bool = True
+    takes_dropout: bool = False
     sets: str | None = None
     changes: dict[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -90,6 +93,7 @@ _TOMCZAK = "Tomczak et al., 2021"
 
 _VARIATIONAL = ("vi", "ffg", "mnf")
 _ENSEMBLES = ("deep_ensemble", "adversarial_ensemble")
+_OF_POINTS = ("map", *_ENSEMBLES, "swag", "multi_swag", *laplace.NAMES)
 # Properties of the systems that others may start from.
 _NEEDS = {
     ("map",): "a network of point estimates",
@@ -99,6 +103,7 @@ _NEEDS = {
     (*_VARIATIONAL, "ivon"): "a network that is trained with a posterior",
     _ENSEMBLES: "trained networks",
     laplace.NAMES: "a Laplace approximation",
+    _OF_POINTS: "a network of point estimates, or a system that starts there",
 }
 _MULTIPLICATIVE = (
     "inference_estimator kl_scale log_var_init max_std mnf_auxiliary_* "
@@ -237,6 +242,10 @@ SYSTEMS = {
         "Laplace, all layers", "laplace.DiagonalLaplace",
         "Ritter et al., 2018", "predictive prior_precision",
         ("map",), laplace.approximate, laplace.why_not),
+    # The same, when held-out data have chosen their settings.
+    "tuned": System(
+        "{}, tuned", "keras.regularizers.L2", "textbooks", "prior_scale",
+        _OF_POINTS, held_out.tune, fits_start=False, takes_dropout=True),
     "flows": System(
         "{}, refined by flows", "LastLayerLaplace.refine", _KRISTIADI,
         "flow_*",
@@ -357,7 +366,8 @@ def _complete(expression, text):
     network = network_of(inner)
     kind = network.family if is_network(inner) else inner.name
     # Temperatures and ensembles are of networks without noise.
-    if kind not in system.starts or network.dropout:
+    is_noisy = network.dropout is not None and not system.takes_dropout
+    if kind not in system.starts or is_noisy:
         allowed = " or ".join(
             f"{name} or its modifiers" if name in _VARIATIONAL else name
             for name in system.starts

@@ -80,7 +80,7 @@ class Repetition:
         count = -(-len(y) // _HELD_OUT)
         if count == len(y):
             raise ValueError(
-                "--member_kl_scale=held_out needs at least two training "
+                "Settings that held-out data choose need at least two training "
                 f"examples. Received: {len(y)}"
             )
         order = np.random.default_rng(self.seed("held_out")).permutation(len(y))

@@ -1,6 +1,5 @@
 """Networks that are trained, and variational posteriors that are refined."""
 
-import dataclasses
 import functools
 import time
 from typing import Any
@@ -11,8 +10,6 @@ import numpy as np
 from tfp_refine import distribute
 from tfp_refine import functional
 from tfp_refine import layers
-from tfp_refine import losses
-from tfp_refine import metrics
 from tfp_refine import models
 from tfp_refine import refinement
 from tfp_refine import regularizers
@@ -20,12 +17,10 @@ from tfp_refine.experiments.harness import fields
 from tfp_refine.experiments.harness import folder
 from tfp_refine.experiments.harness import training
 from tfp_refine.experiments.systems import fitted
+from tfp_refine.experiments.systems import held_out
 from tfp_refine.experiments.systems import laplace
 from tfp_refine.experiments.systems import networks
 
-# An option of refined ensembles, and the values that held-out data choose from.
-_KL_SCALE = "member_kl_scale"
-_KL_SCALES = (3.0, 1.0, 0.3, 0.1, 0.03)
 # The initialized network, in the folder of a fit.
 _START = "start.keras"
 
@@ -182,44 +177,14 @@ def refine(fit, start):
 
 def refine_ensemble(fit, start):
     """Refines posteriors around trained networks, one member from each."""
-    scale = fields.kl_scale(fit.config.member_kl_scale)
-    weights, extra_steps = None, 0
-    if scale is None:
-        scale, extra_steps = _choose_kl_scale(fit)
-    if scale != 1.0:
-        weights = np.full(len(fit.data.train[0]), 1.0 / scale)
+    scales, extra_steps = fields.kl_scale(fit.config.member_kl_scale), 0
+    if scales is None:
+        scales, extra_steps = held_out.kl_scales(fit)
     posterior = _bayesian(fit, start.posterior, fit.config.member_scale)
-    found = _refined(fit, start, posterior, posterior.params.size, weights)
+    found = _refined(fit, start, posterior, posterior.params.size, scales)
     return found._replace(
         num_steps=found.num_steps + extra_steps,
-        diagnostics={"member_kl_scale": scale},
-    )
-
-
-def _choose_kl_scale(fit):
-    """Returns the scale with the lowest NLL on held-out data, and its steps."""
-    of, scores = fit.repetition.held_out(), {}
-    others = [o for o in fit.expression.options if o[0] != _KL_SCALE]
-    for scale in _KL_SCALES:
-        options = (*others, (_KL_SCALE, str(scale)))
-        found, _ = of.fitted(
-            dataclasses.replace(fit.expression, options=options)
-        )
-        scores[scale] = _nll(found.draws(of.data.test[0]), of.data)
-    trained, _ = of.fitted(fit.expression.argument)
-    refinements = len(scores) * refinement_steps(fit.config)
-    return min(scores, key=scores.get), trained.num_steps + refinements
-
-
-def _nll(draws, data):
-    """Returns the NLL of test data, of a regression in standardized units."""
-    if not data.is_regression:
-        return metrics.negative_log_likelihood(
-            data.test[1], draws, from_logits=True
-        )
-    loc, scale = losses.HeteroscedasticGaussianNLL().loc_and_scale(draws)
-    return metrics.gaussian_negative_log_likelihood(
-        data.test[1], np.asarray(loc), np.asarray(scale)
+        diagnostics={"member_kl_scale": float(np.exp(np.mean(np.log(scales))))},
     )
 
 
@@ -241,12 +206,12 @@ def _bayesian(fit, trained, scale):
     )
 
 
-def _refined(fit, start, posterior, num_numbers, weights=None):
+def _refined(fit, start, posterior, num_numbers, kl_scale=1.0):
     config = fit.config
     ensemble = refinement.refine(
         posterior,
         *fit.data.train,
-        sample_weight=weights,
+        kl_scale=kl_scale,
         num_members=config.num_members,
         variance_ratios=variance_ratios(config),
         steps=config.refine_steps,

@@ -1,0 +1,212 @@
+"""Tests of settings that a part of the training data chooses."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import scipy.special
+import scipy.stats
+
+from tfp_refine import datasets
+from tfp_refine import ensembles
+from tfp_refine import losses
+from tfp_refine.experiments import compare
+from tfp_refine.experiments.data import dataset
+from tfp_refine.experiments.harness import fields
+from tfp_refine.experiments.harness import folder as folder_lib
+from tfp_refine.experiments.systems import held_out
+from tfp_refine.experiments.systems import registry
+from tfp_refine.experiments.systems import repetition
+
+CONFIG = compare.Config(
+    hidden=(4,), train_steps=200, likelihood="heteroscedastic", num_samples=4,
+    num_members=2, refine_steps=20, num_eval_samples=2, seeds=1, seed=3,
+    progress=False,
+)  # fmt: skip
+SCALES = (3.0, 1.0, 0.3, 0.1, 0.03)
+
+
+def _numbers(count, noise=0.1):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(count, 2)).astype(np.float32)
+    y = np.sin(x[:, :1]) + noise * rng.normal(size=(count, 1))
+    y = y.astype(np.float32)
+    return dataset.Dataset(
+        train=(x, y),
+        validation=(x[:0], y[:0]),
+        # No choice may look at them.
+        test=(x, np.full_like(y, np.nan)),
+        scaler=datasets.Standardizer.fit(y),
+    )
+
+
+def _repetition(data, number=0, folder=None, **options):
+    config = dataclasses.replace(CONFIG, **options)
+    found = config.after_data("regression", (2,), len(data.train[0]))
+    return repetition.Repetition(
+        config.with_defaults(found), data, number, folder
+    )
+
+
+def _parse(text):
+    return registry.parse(text, fields.Bench)
+
+
+def _gaussian(draws):
+    loss = losses.HeteroscedasticGaussianNLL()
+    return tuple(map(np.asarray, loss.loc_and_scale(draws)))
+
+
+def _log_likelihood(draws, y):
+    density = scipy.stats.norm(*_gaussian(draws)).pdf(y)[..., 0]
+    return np.log(np.mean(density, axis=0))
+
+
+def test_a_fifth_of_the_training_data_is_held_out():
+    data = _numbers(11)
+    found = _repetition(data).held_out().data
+    assert [len(y) for _, y in (found.train, found.test)] == [8, 3]
+    x = np.concatenate([found.train[0], found.test[0]])
+    y = np.concatenate([found.train[1], found.test[1]])
+    order, usual = np.argsort(x[:, 0]), np.argsort(data.train[0][:, 0])
+    np.testing.assert_array_equal(x[order], data.train[0][usual])
+    np.testing.assert_array_equal(y[order], data.train[1][usual])
+    other = _repetition(data, number=1).held_out().data
+    assert not np.array_equal(other.test[0], found.test[0])
+
+
+def test_one_example_is_too_few_to_hold_some_out():
+    with pytest.raises(ValueError, match="two training examples. Received: 1"):
+        _repetition(_numbers(1)).held_out()
+
+
+def test_members_are_apportioned_by_weight():
+    weights = [0.02, 0.54, 0.26, 0.15, 0.03]
+    found = held_out.apportioned(np.array(weights), 10)
+    assert found.tolist() == [0, 5, 3, 2, 0]  # remainders .2 .4 .6 .5 .3
+    for total in (1, 7, 20):
+        counts = held_out.apportioned(np.array(weights), total)
+        assert counts.sum() == total
+        assert np.all(np.abs(counts - np.multiply(weights, total)) < 1.0)
+    assert held_out.apportioned(np.full(5, 0.2), 10).tolist() == [2] * 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("noise", "steps", "low", "high"),
+    [(0.0, 1000, 0.03, 0.2), (0.5, 5000, 0.1, 3.0)],
+    ids=["no noise", "much noise"],
+)
+def test_members_get_the_factors_that_held_out_data_weigh(
+    tmp_path, noise, steps, low, high
+):
+    data = _numbers(60, noise)
+    options = {"hidden": (20,), "train_steps": steps, "refine_steps": 100}
+    options |= {"num_members": 4}
+    with folder_lib.Folder(tmp_path, "systems", CONFIG, {}) as folder:
+        of = _repetition(data, 0, folder, **options)
+        found, _ = of.fitted(_parse("refined_ensemble"))
+        mean = found.diagnostics["member_kl_scale"]
+        assert low <= mean <= high
+        values, inner = [], of.held_out()
+        x, y = inner.data.test
+        for scale in SCALES:
+            text = f"refined_ensemble(member_kl_scale={scale})"
+            one, _ = inner.fitted(_parse(text))
+            values.append(_log_likelihood(one.draws(x), y))
+        weights = ensembles.stacking_weights(values)
+        counts = held_out.apportioned(weights, 4)
+        log_mean = np.sum(counts * np.log(SCALES)) / 4
+        assert mean == pytest.approx(math.exp(log_mean))
+        # Two trainings, the refinement, and one for each factor.
+        assert found.num_steps == 4 * (2 * steps) + 6 * 4 * 5 * 100
+        # Members that have a factor are those of an ensemble that has it.
+        scales = np.repeat(SCALES, counts)
+        members = np.arange(4) % 4
+        for scale in np.unique(scales):
+            text = f"refined_ensemble(member_kl_scale={scale})"
+            alone, _ = of.fitted(_parse(text))
+            rows = members[scales == scale]
+            np.testing.assert_array_equal(
+                found.draws(x)[rows], alone.draws(x)[rows]
+            )
+
+
+def test_tuned_networks_have_the_best_settings_of_the_held_out_data(tmp_path):
+    steps = (20, 60, 200)
+    with folder_lib.Folder(tmp_path, "systems", CONFIG, {}) as folder:
+        of = _repetition(_numbers(40), 0, folder)
+        found, _ = of.fitted(_parse("tuned"))
+        chosen, inner = found.diagnostics, of.held_out()
+        x, y = inner.data.test
+        best = []
+        for scale in (0.3, 1.0):
+            for count in steps:
+                text = f"map(prior_scale={scale},train_steps={count})"
+                one, _ = inner.fitted(_parse(text))
+                loc, noise = _gaussian(one.draws(x)[0])
+                # The best factor of one Gaussian is known.
+                factor = np.sqrt(np.mean(((y - loc) / noise) ** 2))
+                density = scipy.stats.norm(loc, factor * noise)
+                best.append((density.logpdf(y).mean(), scale, count, factor))
+        _, scale, count, factor = max(best)
+        assert chosen["prior_scale"] == scale
+        assert chosen["train_steps"] == count
+        assert chosen["noise_factor"] == pytest.approx(factor, rel=1e-3)
+        assert found.num_steps == 2 * sum(steps) + count
+        text = f"map(prior_scale={scale},train_steps={count})"
+        plain, _ = of.fitted(_parse(text))
+        x = of.data.test[0]
+        loc, noise = _gaussian(plain.draws(x))
+        np.testing.assert_allclose(_gaussian(found.draws(x))[0], loc)
+        np.testing.assert_allclose(
+            _gaussian(found.draws(x))[1], factor * noise, rtol=2e-3
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", ["deep_ensemble", "mc_dropout", "swag"])
+def test_systems_of_several_draws_are_tuned(tmp_path, system):
+    options = {"train_steps": 30, "swag_snapshots": 3, "swag_rank": 2}
+    with folder_lib.Folder(tmp_path, "systems", CONFIG, {}) as folder:
+        of = _repetition(_numbers(40), 0, folder, **options)
+        found, _ = of.fitted(_parse(f"tuned({system})"))
+        assert np.all(np.isfinite(found.draws(of.data.test[0])))
+        assert found.diagnostics["noise_factor"] > 0.0
+
+
+def test_classifiers_are_tuned_without_a_noise(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 2)).astype(np.float32)
+    y = (x[:, 0] > 0).astype(np.int64)
+    data = dataset.Dataset(
+        train=(x, y), validation=(x[:0], y[:0]), test=(x, y), num_classes=2
+    )
+    config = dataclasses.replace(CONFIG, train_steps=20)
+    config = config.with_defaults(config.after_data("table", (2,), 30))
+    with folder_lib.Folder(tmp_path, "systems", CONFIG, {}) as folder:
+        of = repetition.Repetition(config, data, 0, folder)
+        found, _ = of.fitted(_parse("tuned"))
+        assert found.diagnostics["noise_factor"] == 1.0
+        chosen = found.diagnostics
+        text = "map(prior_scale={prior_scale},train_steps={train_steps})"
+        plain, _ = of.fitted(_parse(text.format(**chosen)))
+        np.testing.assert_array_equal(found.draws(x), plain.draws(x))
+        scores, inner = {}, of.held_out()
+        x, y = inner.data.test
+        for scale in (0.3, 1.0):
+            for count in (2, 6, 20):
+                options = {"prior_scale": scale, "train_steps": count}
+                one, _ = inner.fitted(_parse(text.format(**options)))
+                log_probs = scipy.special.log_softmax(one.draws(x)[0], -1)
+                score = np.mean(log_probs[np.arange(len(y)), y])
+                scores[scale, count] = score
+        best = max(scores, key=scores.get)
+        assert best == (chosen["prior_scale"], chosen["train_steps"])
+
+
+def test_posteriors_are_not_tuned():
+    with pytest.raises(ValueError, match="tuned needs a network of point"):
+        _parse("tuned(vi)")
+    assert registry.title(_parse("tuned(mc_dropout)")) == "MC dropout, tuned"

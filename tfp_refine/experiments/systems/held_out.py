@@ -1,0 +1,146 @@
+"""Settings that a part of the training data chooses."""
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import scipy.optimize
+import scipy.special
+import scipy.stats
+import tensorflow as tf
+
+from tfp_refine import ensembles
+from tfp_refine import losses
+from tfp_refine.experiments.systems import expression as expression_lib
+from tfp_refine.math import softplus
+
+# Factors on the KL divergence that members of refined ensembles may have.
+_KL_SCALES = (3.0, 1.0, 0.3, 0.1, 0.03)
+# What `tune` tries: factors on the prior's scale, and parts of the steps.
+_PRIOR_FACTORS = (0.3, 1.0)
+_STEP_PARTS = (0.1, 0.3, 1.0)
+# Logarithms of the least and the greatest factor on the noise.
+_NOISE_FACTORS = (-3.0, 5.0)
+
+
+def kl_scales(fit):
+    """Chooses the factor of each member of a refined ensemble.
+
+    Ensembles are refined under each factor; the weights of their best mixture
+    are the parts of the members that get them.
+
+    Returns:
+        scales: Factor of each member, a list.
+        num_steps: Gradient steps that this took.
+
+    Raises:
+        ValueError: If there are too few training examples.
+    """
+    of, log_likelihoods, num_steps = fit.repetition.held_out(), [], 0
+    for scale in _KL_SCALES:
+        found, _ = of.fitted(_with(fit.expression, member_kl_scale=scale))
+        draws = found.draws(of.data.test[0])
+        log_likelihoods.append(_log_likelihood(draws, of.data))
+        num_steps += found.num_steps
+    trained, _ = of.fitted(fit.expression.argument)
+    # The networks that are refined are trained once.
+    num_steps -= (len(_KL_SCALES) - 1) * trained.num_steps
+    weights = ensembles.stacking_weights(log_likelihoods)
+    counts = apportioned(weights, fit.config.num_members)
+    return np.repeat(_KL_SCALES, counts).tolist(), num_steps
+
+
+def apportioned(weights: np.ndarray, total: int) -> np.ndarray:
+    """Returns integers in proportion to weights, by the largest remainders."""
+    exact = np.asarray(weights) * total
+    counts = np.floor(exact).astype(int)
+    largest = np.argsort(counts - exact, kind="stable")
+    counts[largest[: total - counts.sum()]] += 1
+    return counts
+
+
+def tune(fit):
+    """Fits a system with the prior, steps and noise that are best for it.
+
+    Those of its network: a smaller scale of the prior is more weight decay,
+    fewer steps end its training early.
+
+    Raises:
+        ValueError: If there are too few training examples.
+    """
+    config, of, scores, num_steps = fit.config, fit.repetition.held_out(), {}, 0
+    prior_scale = float(config.prior_scale)
+    for factor, part in itertools.product(_PRIOR_FACTORS, _STEP_PARTS):
+        options = {
+            "prior_scale": factor * prior_scale,
+            "train_steps": max(1, round(part * config.train_steps)),
+        }
+        system = _with_root(fit.expression.argument, **options)
+        found, _ = of.fitted(system)
+        score, noise_factor = _scored(found.draws(of.data.test[0]), of.data)
+        scores[system] = score, options | {"noise_factor": noise_factor}
+        num_steps += found.num_steps
+    best = max(scores, key=lambda system: scores[system][0])
+    _, chosen = scores[best]
+    found, _ = fit.repetition.fitted(best)
+    return found._replace(
+        draws=lambda x: _with_noise(found.draws(x), chosen["noise_factor"]),
+        num_steps=found.num_steps + num_steps,
+        diagnostics=chosen,
+        history=None,
+        seconds=None,
+    )
+
+
+def _with(expression, **options):
+    """Returns a system with options, in place of its own of the same names."""
+    kept = [o for o in expression.options if o[0] not in options]
+    added = [(name, str(value)) for name, value in options.items()]
+    return dataclasses.replace(expression, options=(*kept, *added))
+
+
+def _with_root(
+    expression: expression_lib.Expression, **options
+) -> expression_lib.Expression:
+    """Returns a system whose network has options."""
+    if expression.argument is None:
+        return _with(expression, **options)
+    argument = _with_root(expression.argument, **options)
+    return dataclasses.replace(expression, argument=argument)
+
+
+def _log_likelihood(draws, data, factor=1.0):
+    """Computes that of each test example, nats, of a regression as scaled."""
+    y = data.test[1]
+    if data.is_regression:
+        loc, scale = losses.HeteroscedasticGaussianNLL().loc_and_scale(draws)
+        density = scipy.stats.norm(np.asarray(loc), factor * np.asarray(scale))
+        values = density.logpdf(y).sum(axis=-1)
+    else:
+        log_probs = scipy.special.log_softmax(np.float64(draws), axis=-1)
+        values = log_probs[:, np.arange(len(y)), y]
+    return scipy.special.logsumexp(values, axis=0) - math.log(len(draws))
+
+
+def _scored(draws, data):
+    """Returns the best log likelihood of test data, and the noise's factor."""
+    if not data.is_regression:
+        return float(np.mean(_log_likelihood(draws, data))), 1.0
+    found = scipy.optimize.minimize_scalar(
+        lambda log_factor: (
+            -np.mean(_log_likelihood(draws, data, math.exp(log_factor)))
+        ),
+        bounds=_NOISE_FACTORS,
+        method="bounded",
+    )
+    return -float(found.fun), math.exp(found.x)
+
+
+def _with_noise(draws, factor):
+    """Returns draws of outputs whose noise has a factor, if it is not 1."""
+    if factor == 1.0:
+        return draws
+    loc, scale = losses.HeteroscedasticGaussianNLL().loc_and_scale(draws)
+    raw = softplus.inverse(tf.convert_to_tensor(scale) * factor)
+    return np.concatenate([loc, raw], axis=-1)
