@@ -16,6 +16,7 @@ turn, and the powers).
 """
 
 import argparse
+import pathlib
 import tempfile
 
 import numpy as np
@@ -26,6 +27,7 @@ import tfp_refine as tfr
 from tfp_refine.experiments import bench
 from tfp_refine.experiments import uci
 from tfp_refine.experiments.data import load
+from tfp_refine.experiments.harness import config as config_lib
 from tfp_refine.experiments.measures import predictions
 
 _SYSTEMS = "vi,longer,refined,cm,deep_ensemble,refined_ensemble"
@@ -180,11 +182,15 @@ def _rate(log_ratio):
     return tf.reduce_mean(tf.exp(tf.minimum(log_ratio, 0.0)), axis=-1)
 
 
-def reference(data, arguments, number):
+def reference(data, arguments, number, folder):
     """Samples the posterior; returns predictions `[S, N, 2]`, or `None`.
 
-    It is None if the chains have not mixed.
+    It is None if the chains have not mixed. Predictions that are in the folder
+    are not made again.
     """
+    path = pathlib.Path(folder) / f"posterior_{number}.npy"
+    if path.exists():
+        return np.load(path)
     posterior = Posterior(*data.train, arguments.hidden)
     sampler = Sampler(
         posterior, arguments.replicas, arguments.leapfrogs, number
@@ -212,7 +218,10 @@ def reference(data, arguments, number):
         print("The chains have not mixed: nothing is compared with them.")
         return None
     flat = np.reshape(outputs, (-1, *outputs.shape[2:]))
-    return flat[:: max(1, len(flat) // _NUM_DRAWS)]
+    found = flat[:: max(1, len(flat) // _NUM_DRAWS)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.save(path, found)
+    return found
 
 
 def compare(config, references):
@@ -260,7 +269,9 @@ def main():
     parser.add_argument("--leapfrogs", type=int, default=100)
     parser.add_argument("--warmup", type=int, default=1000)
     parser.add_argument("--transitions", type=int, default=5000)
-    parser.add_argument("--output-dir", help="of fits; a temporary folder")
+    parser.add_argument(
+        "--output-dir", help="keeps all; use another one for other flags"
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         config = uci.Config(
@@ -269,12 +280,14 @@ def main():
             split_kind=arguments.split_kind,
             hidden=(arguments.hidden,),
             seeds=arguments.splits,
-            systems=tuple(arguments.systems.split(",")),
+            systems=config_lib.parse(uci.Config, "systems", arguments.systems),
             num_samples=_NUM_DRAWS,
             output_dir=arguments.output_dir or folder,
         )
         references = {
-            number: reference(load.load(config, number), arguments, number)
+            number: reference(
+                load.load(config, number), arguments, number, config.output_dir
+            )
             for number in range(arguments.splits)
         }
         if all(found is not None for found in references.values()):
