@@ -169,6 +169,30 @@ print(f"test NLL {test_nll(refined):.2f}")
 axes = plotting.elbo_staircase(refined.history)
 
 # %% [markdown]
+# ## Steps that follow the gain
+# The refinement above took 200 steps for each of five auxiliary variables.
+# `AdaptiveSteps` evaluates the bound every 50 steps. It goes to the next variable after
+# `patience` checks in a row without a rise, and takes at most `budget` steps in all. The
+# vertical lines are the ends of the variables. More patience takes more steps, for a
+# higher bound.
+
+# %%
+adaptive = tfr.refine(
+    posterior,
+    x_train,
+    y_train,
+    num_members=10,
+    steps=tfr.refinement.AdaptiveSteps(budget=4000, patience=4),
+    learning_rate=0.02,
+    seed=1,
+    verbose=0,
+)
+steps = adaptive.history["steps"]
+print(f"steps of the auxiliary variables: {steps}, in all {sum(steps)}")
+print(f"bound after {adaptive.elbo_final.mean():.1f} nats")
+axes = plotting.elbo_staircase(adaptive.history)
+
+# %% [markdown]
 # ## Several starts
 # Posteriors that were trained from different weights find different modes, which one
 # refined posterior does not leave. A list of them becomes one ensemble with as many
