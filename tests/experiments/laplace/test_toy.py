@@ -37,7 +37,7 @@ def test_the_seed_fixes_the_data():
             laplace.Config().systems,
             [f"flows(flow_length={n})" for n in (1, 5, 10, 30)],
         ),
-        (("all",), ["flows"]),
+        (("all",), ["flows", "refined(laplace)"]),
         (("map", "flows(laplace_all)"), []),
         (("refined", "refined(laplace)"), ["refined(laplace)"]),
     ],

@@ -337,13 +337,14 @@ class Refinement(config.Config):
         refine_learning_rate_decay: Of refined: decay of that rate within each
             auxiliary variable.
         member_scale: Of refined_ensemble: standard deviation that the posterior
-            around each network starts from.
+            around each network starts from; less for a cold one, by the square
+            root of its factor on the KL divergence.
         member_kl_scale: Of refined_ensemble: factor on the KL divergence. Below
             1, a cold posterior: narrower, for data almost without noise.
-            held_out: members get 3, 1, 0.3, 0.1 or 0.03, as many as each has
-            weight in the mixture that is best for a fifth of the training data
-            when networks that are trained on the others are refined; this
-            doubles the steps of training.
+            held_out: members get 3, 1, 0.3 or 0.1, as many as each has weight
+            in the mixture that is best for a fifth of the training data when
+            networks that are trained on the others are refined; this doubles
+            the steps of training.
         refine_deterministic: Of refined: refine weights without a posterior
             along with the others.
         num_eval_samples: Draws in each estimate of a bound.

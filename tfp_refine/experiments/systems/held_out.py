@@ -16,7 +16,7 @@ from tfp_refine.experiments.systems import expression as expression_lib
 from tfp_refine.math import softplus
 
 # Factors on the KL divergence that members of refined ensembles may have.
-_KL_SCALES = (3.0, 1.0, 0.3, 0.1, 0.03)
+_KL_SCALES = (3.0, 1.0, 0.3, 0.1)
 # What `tune` tries: factors on the prior's scale, and parts of the steps.
 _PRIOR_FACTORS = (0.3, 1.0)
 _STEP_PARTS = (0.1, 0.3, 1.0)

@@ -256,9 +256,12 @@ SYSTEMS = {
 }
 # fmt: on
 # Systems of `all`: each system by itself, but for rivals of I-BLM, which
-# have an experiment of their own; and one combination.
+# have an experiment of their own; and some combinations.
 ALL = (
     *(n for n, s in SYSTEMS.items() if n == "iblm" or s.sets != "initializer"),
+    "refined(ivon)",
+    "refined(laplace)",
+    "refined(laplace_all)",
     "nuts(laplace_all)",
 )
 

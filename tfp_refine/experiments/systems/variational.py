@@ -1,6 +1,7 @@
 """Networks that are trained, and variational posteriors that are refined."""
 
 import functools
+import math
 import time
 from typing import Any
 
@@ -177,10 +178,24 @@ def refine(fit, start):
 
 def refine_ensemble(fit, start):
     """Refines posteriors around trained networks, one member from each."""
-    scales, extra_steps = fields.kl_scale(fit.config.member_kl_scale), 0
-    if scales is None:
+    config, extra_steps = fit.config, 0
+    scale = fields.kl_scale(config.member_kl_scale)
+    scales = [scale] * config.num_members
+    if scale is None:
         scales, extra_steps = held_out.kl_scales(fit)
-    posterior = _bayesian(fit, start.posterior, fit.config.member_scale)
+    # A cold posterior is narrower, by the root of its temperature.
+    starts = {
+        scale: _bayesian(
+            fit,
+            start.posterior,
+            config.member_scale * min(1.0, math.sqrt(scale)),
+        )
+        for scale in scales
+    }
+    posterior = starts[scales[0]]
+    posterior.params = np.stack(
+        [starts[scale].params[member] for member, scale in enumerate(scales)]
+    )
     found = _refined(fit, start, posterior, posterior.params.size, scales)
     return found._replace(
         num_steps=found.num_steps + extra_steps,
