@@ -77,6 +77,7 @@ _WITHOUT = {
         laplace.LastLayerLaplace.output_variance
         layers.RandomLayer.load_own_variables
         layers.RandomLayer.save_own_variables
+        optimizers.IVON.load_own_variables optimizers.IVON.save_own_variables
         layers.PosteriorLayer.add_full_precision_weight
         layers.VariationalLayer.add_variational_weight
         layers.VariationalConv.apply_kernel
@@ -927,6 +928,9 @@ BASES["ensembles.TemperatureScaling"] = Base(
 _add("ensembles.TemperatureScaling.fit",
      lambda **arguments: _scaled().fit(**arguments).predict(_X, 2), _WEIGHTS,
      x=_X40, y=_Y40)  # fmt: skip
+_add("ensembles.stacking_weights", tfr.ensembles.stacking_weights,
+     log_likelihood=np.log([[0.5, 0.1], [0.2, 0.3]]),
+     concentration=2.0)  # fmt: skip
 
 # Squares may be too large for a float.
 _IN_GRAPH = ("datasets.Standardizer.", "datasets.crop_and_flip",

@@ -53,7 +53,10 @@ def stacking_weights(
             "`concentration` must be at least 1. Received: "
             f"concentration={concentration}"
         )
-    values = np.asarray(log_likelihood, np.float64)
+    try:
+        values = np.asarray(log_likelihood, np.float64)
+    except (TypeError, ValueError):
+        values = np.empty(0)
     if (
         values.ndim != 2
         or not values.size
