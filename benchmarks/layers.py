@@ -7,7 +7,8 @@ by `fit`, all on the same TensorFlow and in turn, and prints medians of ratios:
 - to tfp.layers, under tf_keras;
 - to keras-proba, if it is installed, without posteriors of the biases, which
   it has none of;
-- with `jit_compile=True` to without.
+- with `tfr.optimizers.Adam` to with that of Keras;
+- with `jit_compile=True` to without, also for deterministic layers.
 
 TFP and keras-proba have no local reparameterization for convolutions.
 
@@ -93,12 +94,14 @@ def _dataset(batch_size, shape):
     return tf.data.Dataset.from_tensors((x, y)).repeat().with_options(options)
 
 
-def _training(framework, network, dense, conv, jit_compile=False):
+def _training(
+    framework, network, dense, conv, jit_compile=False, optimizers=None
+):
     """Returns a function that runs some training steps."""
     make, batch_size, shape, steps = _NETWORKS[network]
     model = framework.Sequential(make(framework, dense, conv))
     model.compile(
-        optimizer=framework.optimizers.Adam(1e-3),
+        optimizer=(optimizers or framework.optimizers).Adam(1e-3),
         loss=framework.losses.SparseCategoricalCrossentropy(from_logits=True),
         jit_compile=jit_compile,
     )
@@ -129,13 +132,13 @@ def _tfp_arguments():
 
 def _functions(network):
     """Returns functions that train, by network and estimator."""
+    plain = (keras, network, keras.layers.Dense, keras.layers.Conv2D)
     functions = {
-        ("keras", None): _training(
-            keras, network, keras.layers.Dense, keras.layers.Conv2D
-        )
+        ("keras", None): _training(*plain),
+        ("keras jit", None): _training(*plain, jit_compile=True),
     }
 
-    def add(side, framework, room, names, jit_compile=False, **arguments):
+    def add(side, framework, room, names, how=None, **arguments):
         for estimator, (dense, conv) in names.items():
             if network == "LeNet-5" and conv is None:
                 continue
@@ -144,12 +147,14 @@ def _functions(network):
                 network,
                 _bound(room, dense, **arguments),
                 _bound(room, conv or dense, **arguments),
-                jit_compile,
+                **(how or {}),
             )
 
     ours = {"num_train_examples": _N}
     add("ours", keras, tfr.layers, _OURS, **ours)
-    add("jit", keras, tfr.layers, _OURS, jit_compile=True, **ours)
+    add("jit", keras, tfr.layers, _OURS, {"jit_compile": True}, **ours)
+    adam = {"optimizers": tfr.optimizers}
+    add("Adam", keras, tfr.layers, _OURS, adam, **ours)
     add("tfp", tf_keras, tfp.layers, _TFP, **_tfp_arguments())
     if importlib.util.find_spec("keras_proba"):
         import keras_proba.layers
@@ -165,6 +170,8 @@ _RATIOS = {
     "/ deterministic": ("ours", "keras"),
     "/ tfp.layers": ("ours", "tfp"),
     "/ keras-proba": ("points", "proba"),
+    "tfr Adam": ("Adam", "ours"),
+    "tfr Adam / tfp.layers": ("Adam", "tfp"),
     "jit_compile": ("jit", "ours"),
 }
 
@@ -184,7 +191,11 @@ def main():
         steps = _NETWORKS[network][-1]
         times = in_turn(_functions(network), options.rounds, clock)
         base = np.median(times["keras", None]) / steps * 1e3
-        print(f"{network}: deterministic {base:.2f} ms a step")
+        jit = np.median(times["keras jit", None] / times["keras", None])
+        print(
+            f"{network}: deterministic {base:.2f} ms a step   "
+            f"jit_compile {jit:.2f}"
+        )
         for estimator in _OURS:
             milliseconds = np.median(times["ours", estimator]) / steps * 1e3
             cells = [f"{estimator:24s}{milliseconds:7.2f} ms"]
