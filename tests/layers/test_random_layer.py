@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import tfp_refine as tfr
 from tests.support import replicas
@@ -20,6 +21,54 @@ def test_a_seed_without_replicas_is_that_of_keras():
 def model_of(name):
     make, inputs = CASES[name]
     return keras.Sequential([keras.Input(inputs.shape[1:]), make()]), inputs
+
+
+class SelfAttention(tfr.layers.MultiHeadAttentionFlipout):
+    """Attention that is called with one tensor."""
+
+    def build(self, input_shape):
+        super().build(input_shape, input_shape)
+
+    def call(self, inputs, training=None):
+        return super().call(inputs, inputs, training=training)
+
+
+# Keras refuses to make the layer inside of "concrete" again in a graph.
+REMATERIALIZED = {
+    name: case for name, case in CASES.items() if name != "concrete"
+} | {
+    "separable": (
+        lambda: tfr.layers.SeparableConv2DFlipout(2, 3, seed=1),
+        CASES["convolution"][1],
+    ),
+    "attention": (lambda: SelfAttention(2, 2, seed=1), CASES["gru"][1]),
+}
+
+
+@pytest.mark.parametrize("name", REMATERIALIZED)
+def test_a_rematerialized_layer_has_the_same_gradients(name):
+    make, inputs = REMATERIALIZED[name]
+    plain = make()
+    with keras.RematScope(mode="full"):
+        other = make()
+    for layer in (plain, other):
+        layer.build(inputs.shape)
+        layer.set_weights(plain.get_weights())
+
+    @tf.function
+    def gradients(layer):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(layer(inputs, training=True) ** 2)
+        values = tape.gradient(
+            loss,
+            [weight.value for weight in layer.trainable_weights],
+            unconnected_gradients="zero",
+        )
+        return loss, *map(tf.convert_to_tensor, values)
+
+    found, expected = gradients(other), gradients(plain)
+    for value, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", CASES)

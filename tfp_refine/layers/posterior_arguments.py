@@ -9,7 +9,7 @@ from tfp_refine import regularizers
 from tfp_refine.layers import argument_types
 from tfp_refine.layers import kl_weight
 from tfp_refine.layers import posterior_lookup
-from tfp_refine.layers import shown_layer
+from tfp_refine.layers import random_layer
 from tfp_refine.layers import variational_weight
 
 Weight = variational_weight.VariationalWeight | variational_weight.PointWeight
@@ -23,7 +23,7 @@ _DETERMINISTIC_ONLY = (
 )
 
 
-class PosteriorArguments(kl_weight.WeighsKL, shown_layer.ShownLayer):
+class PosteriorArguments(kl_weight.WeighsKL, random_layer.DrawingLayer):
     """Base of layers that take posteriors of their weights as arguments.
 
     Also of those whose weights are in layers inside.

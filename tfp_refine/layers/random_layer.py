@@ -1,5 +1,6 @@
 """Randomness of layers: different on each replica, and saved with them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -50,7 +51,20 @@ def seed_of_part(seed: int | None, index: int) -> int | None:
     return int(sequence.generate_state(1)[0])
 
 
-class RandomLayer(shown_layer.ShownLayer):
+class DrawingLayer(shown_layer.ShownLayer):
+    """Base of layers whose calls draw, themselves or in layers inside."""
+
+    def rematerialized_call(
+        self, layer_call: Callable, *args: Any, **kwargs: Any
+    ) -> Callable:
+        """Returns the call as it is, also in a `keras.RematScope`.
+
+        Made again for the gradient, it would draw other noise there.
+        """
+        return layer_call
+
+
+class RandomLayer(DrawingLayer):
     """Base of layers that draw; files keep the state of their generators.
 
     A subclass has a `seed_generator`. Files written before its state was kept

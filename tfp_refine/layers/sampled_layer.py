@@ -61,13 +61,15 @@ class SampledLayer(posterior_layer.PosteriorLayer):
             regularizer = getattr(self, f"{part}_regularizer")
             if not regularizers_lib.is_kl(regularizer):
                 of_points[f"{part}_regularizer"] = regularizer
-        self.layer = self.keras_layer(
-            **twin_arguments,
-            **of_points,
-            name="deterministic",
-            dtype=self.dtype_policy,
-            trainable=trainable,
-        )
+        # Made again, it would have no gradients for draws of its variables.
+        with keras.RematScope(mode=None):
+            self.layer = self.keras_layer(
+                **twin_arguments,
+                **of_points,
+                name="deterministic",
+                dtype=self.dtype_policy,
+                trainable=trainable,
+            )
         # `Model.quantize` would go on to the twin.
         self.layer.quantize = self.quantize
         self.supports_masking = self.layer.supports_masking
