@@ -31,6 +31,25 @@ def _devices(operation):
     return {kernel.device_type for kernel in found}
 
 
+def _is_on_the_host(operation):
+    """Returns whether its outputs lie in the memory of the processor."""
+    outputs = {argument.name for argument in operation.op_def.output_arg}
+    found = kernels.get_registered_kernels_for_op(operation.type).kernel
+    of_the_gpu = [
+        kernel
+        for kernel in found
+        if kernel.device_type in {"GPU", "DEFAULT"}
+        and all(
+            operation.get_attr(constraint.name)
+            in constraint.allowed_values.list.type
+            for constraint in kernel.constraint
+        )
+    ]
+    return bool(found) and all(
+        outputs & set(kernel.host_memory_arg) for kernel in of_the_gpu
+    )
+
+
 def assert_runs_on_a_gpu(types):
     """Checks types of operations, those without any kernel being structure."""
     assert len(types) > 10
@@ -127,8 +146,16 @@ def test_training_steps_of_layers_stay_on_the_device(estimator, data):
     step = tf.function(model.train_step, autograph=False)
     x, y = map(tf.constant, data)
     model.optimizer.build(model.trainable_variables)
-    types = graph_ops.of(step.get_concrete_function((x, y)))
-    assert_runs_on_a_gpu(types)
+    traced = step.get_concrete_function((x, y))
+    assert_runs_on_a_gpu(graph_ops.of(traced))
+    # Those of shapes, seeds and sizes are the processor's.
+    large = [
+        operation
+        for operation in traced.graph.get_operations()
+        if any((o.shape.num_elements() or 0) > 16 for o in operation.outputs)
+    ]
+    assert len(large) > 100
+    assert not [op.type for op in large if _is_on_the_host(op)]
 
 
 @pytest.mark.parametrize(

@@ -99,9 +99,10 @@ def random_signs(
         (*shape[:-1], num_words, 1), next_seed(seed), tf.int32, maxval=2**_BITS
     )
     places: np.ndarray = np.arange(_BITS, dtype=np.int32)
-    bits = keras.ops.right_shift(words, places) & 1
+    # Floats at once: on a GPU, most operations of int32 are the processor's.
+    bits = keras.ops.cast(keras.ops.right_shift(words, places) & 1, dtype)
     bits = keras.ops.reshape(bits, (*shape[:-1], num_words * _BITS))
-    return keras.ops.cast(2 * _first(bits, shape[-1]) - 1, dtype)
+    return 2 * _first(bits, shape[-1]) - 1
 
 
 def _first(values: tf.Tensor, size: int | tf.Tensor) -> tf.Tensor:
