@@ -15,7 +15,13 @@ from tfp_refine.posteriors import protocol
 @pytest.fixture
 def view():
     return functional.WeightView(
-        keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)])
+        keras.Sequential(
+            [
+                keras.Input((2,)),
+                keras.layers.BatchNormalization(),
+                keras.layers.Dense(2),
+            ]
+        )
     )
 
 
@@ -28,15 +34,41 @@ def gaussian(view, rng):
     return posteriors.GaussianPosterior(view, loc, covariance, view.fixed())
 
 
-@pytest.mark.parametrize("num_members", [None, 3])
-def test_draws_in_parts_are_the_same(
-    view, rng, tmp_path, monkeypatch, num_members
-):
-    posterior = gaussian(view, rng)
-    if num_members is not None:
-        posterior = posteriors.MixturePosterior(
-            [gaussian(view, rng) for _ in range(num_members)]
-        )
+def mixture(view, rng):
+    return posteriors.MixturePosterior([gaussian(view, rng) for _ in range(3)])
+
+
+def ensemble(view, rng, num_members=3, stacked=True):
+    params = rng.normal(size=(num_members, view.size)).astype(np.float32)
+    fixed = [np.array(value) for value in view.fixed()]
+    if stacked:
+        fixed = [
+            rng.uniform(1.0, 2.0, size=(num_members, *value.shape))
+            for value in fixed
+        ]
+    return posteriors.EnsemblePosterior(view, params, fixed, stacked=stacked)
+
+
+def large_ensemble(view, rng):
+    return ensemble(view, rng, num_members=7)
+
+
+def large_ensemble_with_the_same_fixed_weights(view, rng):
+    return ensemble(view, rng, num_members=7, stacked=False)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        gaussian,
+        mixture,
+        ensemble,
+        large_ensemble,
+        large_ensemble_with_the_same_fixed_weights,
+    ],
+)
+def test_draws_in_parts_are_the_same(view, rng, tmp_path, monkeypatch, make):
+    posterior = make(view, rng)
     x = rng.normal(size=(5, 2)).astype(np.float32)
     draws = posterior.predict(x, 10, seed=1)
     weights = posterior.sample(10, seed=1)
@@ -48,9 +80,10 @@ def test_draws_in_parts_are_the_same(
     np.testing.assert_allclose(served.serve(x), draws, rtol=1e-4, atol=1e-6)
 
 
-def test_parts_are_not_held_together(view, rng, monkeypatch):
+@pytest.mark.parametrize("make", [gaussian, large_ensemble])
+def test_parts_are_not_held_together(view, rng, monkeypatch, make):
     monkeypatch.setattr(protocol, "MAX_NUMBERS", 2 * view.size)
-    posterior, parts, held = gaussian(view, rng), [], []
+    posterior, parts, held = make(view, rng), [], []
     draw = posterior._draw
 
     def watched(*arguments):

@@ -4,6 +4,7 @@ import pytest
 
 import tfp_refine as tfr
 from tests.support import linear_gaussian
+from tfp_refine.posteriors import protocol
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +59,14 @@ def test_draws_of_the_weights_have_the_members_moments(ensemble, monkeypatch):
     np.testing.assert_allclose(
         drawn.std(axis=0), ensemble.scale, rtol=6 / np.sqrt(2 * 4000)
     )
+
+
+def test_draws_of_members_in_parts_are_the_same(problem, ensemble, monkeypatch):
+    draws = ensemble.predict(problem.x, 8, seed=2)
+    weights = ensemble.sample(8, seed=2)
+    monkeypatch.setattr(protocol, "MAX_NUMBERS", 2 * ensemble.params[0].size)
+    np.testing.assert_array_equal(ensemble.predict(problem.x, 8, seed=2), draws)
+    np.testing.assert_array_equal(ensemble.sample(8, seed=2), weights)
 
 
 @pytest.mark.slow

@@ -117,14 +117,28 @@ class EnsemblePosterior(protocol.Posterior):
         return self.params[index], fixed
 
     def _draw(self, num_samples, seed, at_once):
-        del seed, at_once
+        del seed
         check_num_samples(num_samples, self.num_members)
-        yield protocol.Draws(
-            self.params,
-            np.arange(num_samples) % self.num_members,
-            self.fixed,
-            self._stacked,
-        )
+        numbers = np.arange(num_samples) % self.num_members
+        limit = max(1, protocol.MAX_NUMBERS // max(1, self.params[0].size))
+        if limit >= self.num_members:
+            yield protocol.Draws(
+                self.params, numbers, self.fixed, self._stacked
+            )
+            return
+        # Of members whose arrays may be pages of a file, a few at a time.
+        at_once = min(at_once, limit)
+        for begin in range(0, num_samples, at_once):
+            chosen = numbers[begin : begin + at_once]
+            fixed = self.fixed
+            if self._stacked:
+                fixed = [np.asarray(value)[chosen] for value in fixed]
+            yield protocol.Draws(
+                self.params[chosen],
+                np.arange(len(chosen)),
+                fixed,
+                self._stacked,
+            )
 
     def _contents(self):
         prefix = "own" if self._stacked else "fixed"

@@ -146,15 +146,14 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
         return self.history["elbo_final"]
 
     def _weights(self, draws, seed, first):
-        rng = np.random.default_rng([seed, first])
-        drawn = self.params[draws.members, 0]
-        size = self.view.num_weights
-        noise = rng.standard_normal((len(drawn), size))
-        # The scales of all members may take more memory than there is.
-        members, rows = np.unique(draws.members, return_inverse=True)
-        scale = np.logaddexp(0.0, self.params[members, 1, :size])
-        drawn[:, :size] += scale[rows] * noise
-        return self._of_weights("located", drawn, draws.members)
+        numbers = range(first, first + len(draws.members))
+        members = np.array(numbers) % self.num_members
+        drawn, size = self.params[members, 0], self.view.num_weights
+        for number, member, row in zip(numbers, members, drawn, strict=True):
+            rng = np.random.default_rng([seed, number])
+            scale = np.logaddexp(0.0, self.params[member, 1, :size])
+            row[:size] += scale * rng.standard_normal(size)
+        return self._of_weights("located", drawn, members)
 
     def _contents(self):
         description, arrays = super()._contents()

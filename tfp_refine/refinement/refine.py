@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfp_refine import _validation
 from tfp_refine import posteriors
+from tfp_refine.functional import large
 from tfp_refine.functional import progress
 from tfp_refine.functional import resumable
 from tfp_refine.functional import streams
@@ -282,7 +283,8 @@ def _ensemble(objective, settings, state):
     members_alive = state.members
     if len(alive) < len(members):
         members_alive = tf.nest.map_structure(
-            lambda value: value[alive], members_alive
+            lambda value: large.stack([value[index] for index in alive]),
+            members_alive,
         )
     params, prior_loc, prior_scale, _, fixed, _ = members_alive
     num_starts = len(objective.starts)
