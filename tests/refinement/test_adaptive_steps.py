@@ -66,8 +66,8 @@ class Engine(test_loop.Engine):
         self._done = end
         return super().run(state, moments, keys, learning_rate, begin, end)
 
-    def evaluate(self, state, keys, rows):
-        _, zeros = super().evaluate(state, keys, rows)
+    def evaluate(self, state, keys, *arguments):
+        _, zeros = super().evaluate(state, keys, *arguments)
         gain = min(self._done, self._rising[max(self._variable, 0)])
         return zeros + float(gain), zeros
 

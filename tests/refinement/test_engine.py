@@ -49,7 +49,7 @@ def test_nothing_is_traced_twice(size, vectorized, refine_deterministic):
             params = np.concatenate([r.state.params for r in results])
             stacked = stacked._replace(params=params)
         for rows in (np.arange(20), np.arange(7)):
-            engine.evaluate(stacked, keys, rows)
+            engine.evaluate(stacked, keys, rows, len(rows))
     assert [p.trace_count for p in engine.programs.values()] == [1, 1, 1]
 
 
@@ -118,7 +118,7 @@ def test_kl_of_chunks_is_that_of_all_weights(monkeypatch, refine_deterministic):
     for chunk in (1, 2, 3):
         monkeypatch.setattr(bound, "_CHUNK", chunk)
         found = work.engine().evaluate(
-            work.state().members, [1, 2, 3], np.arange(3)
+            work.state().members, [1, 2, 3], np.arange(3), 2
         )
         kl.append(found[1])
     np.testing.assert_allclose(kl[0], kl[1], rtol=1e-12)
@@ -129,9 +129,9 @@ def test_kl_of_chunks_is_that_of_all_weights(monkeypatch, refine_deterministic):
 @pytest.mark.slow
 def test_evaluation_estimates_the_exact_bound():
     problem = linear_gaussian.LinearGaussian()
-    engine, state = _setup(problem, num_members=500, num_eval_samples=12)
+    engine, state = _setup(problem, num_members=500)
     log_likelihood, kl = engine.evaluate(
-        state.members, list(range(500)), np.arange(20)
+        state.members, list(range(500)), np.arange(20), 12
     )
     exact = problem.elbo(*problem.mean_field())
     statistics.assert_mean((log_likelihood - kl).numpy(), exact, resolves=0.2)
@@ -139,11 +139,11 @@ def test_evaluation_estimates_the_exact_bound():
 
 def test_evaluation_on_some_rows_is_scaled_to_all():
     problem = linear_gaussian.LinearGaussian()
-    engine, state = _setup(problem, num_eval_samples=50)
+    engine, state = _setup(problem)
     keys = [1, 2, 3]
-    whole, _ = engine.evaluate(state.members, keys, np.arange(20))
+    whole, _ = engine.evaluate(state.members, keys, np.arange(20), 50)
     parts = [
-        engine.evaluate(state.members, keys, rows)[0].numpy()
+        engine.evaluate(state.members, keys, rows, 50)[0].numpy()
         for rows in np.split(np.arange(20), 4)
     ]
     # The noise of an example differs between the two, not its expectation.

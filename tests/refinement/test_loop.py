@@ -29,7 +29,7 @@ class Engine:
 
     def __init__(self, failing=(), size=2):
         self.keys, self.rows, self.steps, self.moments = [], [], [], []
-        self.params = []
+        self.params, self.num_samples = [], []
         self.seconds = 0.0
         self._failing, self._size = failing, size
 
@@ -64,8 +64,9 @@ class Engine:
                 tf.constant(failed),
             )
 
-    def evaluate(self, state, keys, rows):
+    def evaluate(self, state, keys, rows, num_samples):
         assert len(keys) == len(state.params)
+        self.num_samples.append(num_samples)
         self.keys.append(tuple(keys))
         self.rows.append(list(rows))
         self.seconds += 1.0
@@ -128,6 +129,12 @@ def test_only_what_is_compared_has_the_same_draws():
     assert [pair[1:] for pair in engine.keys] == alone.keys
 
 
+def test_choices_between_two_posteriors_take_a_third_of_the_draws():
+    engine = Engine()
+    make(engine, num_eval_samples=10).finish()
+    assert engine.num_samples == [10, 4, 4, 4, 4, 10]
+
+
 def test_all_bounds_are_of_the_same_examples():
     engine = Engine()
     make(engine).finish()
@@ -144,8 +151,8 @@ def test_the_staircase_has_the_bounds_that_members_were_kept_by():
     class Rising(Engine):
         """Optimization raises the bound of the first member only."""
 
-        def evaluate(self, state, keys, rows):
-            super().evaluate(state, keys, rows)
+        def evaluate(self, state, keys, *arguments):
+            super().evaluate(state, keys, *arguments)
             moved = np.any(state.params != 0.0, axis=(1, 2))
             bounds = np.where(moved, (3.0, -3.0)[: len(keys)], 1.0)
             return tf.constant(bounds), tf.zeros([len(keys)], tf.float64)

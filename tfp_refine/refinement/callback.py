@@ -50,7 +50,8 @@ class RefinementCallback(_validation.Shown, keras.callbacks.Callback):
         loss: Negative log likelihood.
         kl_scale: Factor on the KL divergence, or one for each member.
         keep_better: Whether an optimization that lowered the bound is undone.
-        num_eval_samples: Weight draws in each evaluation of the bound.
+        num_eval_samples: Weight draws in each evaluation of the bound, or a
+            third, as in `refine`.
         max_eval_examples: Training examples in each evaluation of the bound.
         refine_deterministic: Whether weights without a posterior are optimized
             too.

@@ -138,10 +138,10 @@ class Engine:
             ),
         )
 
-    def evaluate(self, state, keys, rows):
+    def evaluate(self, state, keys, rows, num_samples):
         """Estimates log likelihood of all examples and KL of members.
 
-        Both are nats, float64, `[M]`, from the examples `rows`.
+        Both are nats, float64, `[M]`, from the examples `rows` and some draws.
         """
         # Which may be of a few members: then an equal part for each worker.
         share = -(-len(keys) // self.num_workers)
@@ -161,7 +161,7 @@ class Engine:
                 (state, np.asarray(keys, np.int64)),
                 (
                     tf.constant(rows, tf.int32),
-                    tf.constant(self._settings.num_eval_samples, tf.int64),
+                    tf.constant(num_samples, tf.int64),
                 ),
             )
         )

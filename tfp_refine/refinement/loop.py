@@ -21,6 +21,9 @@ _INITIAL, _AUXILIARY, _STEPS, _SELECTION, _FINAL, _ROWS = range(6)
 _REPORTS = 10
 # Examples above which not all of them are permuted, of which to pick some.
 _PERMUTED = 2**24
+# The choice between two posteriors takes a part of an evaluation's draws: they
+# are the same for both, and all choices together should cost little.
+_CHOICE = 3
 # Members whose bounds are evaluated between two chances to save, by a worker.
 _EVALUATED_TOGETHER = 4
 
@@ -184,12 +187,15 @@ class Loop:
         if state.checks:
             elbo_before, *_, elbo_after = state.checks
         else:
-            # The same draws for both, so that only the posteriors differ.
             rows = self._rows()
-            elbo_before = self._elbo(
-                _SELECTION, rows, state.members._replace(params=state.start)
+            num_samples = -(-self.settings.num_eval_samples // _CHOICE)
+            elbo_before, elbo_after = (
+                self._elbo(_SELECTION, rows, members, num_samples=num_samples)
+                for members in (
+                    state.members._replace(params=state.start),
+                    state.members,
+                )
             )
-            elbo_after = self._elbo(_SELECTION, rows)
         for index in np.flatnonzero(~np.isfinite(elbo_after)):
             self._fail(index, "its bound was not finite after optimization")
         keep = np.full(len(elbo_after), True)
@@ -205,15 +211,18 @@ class Loop:
         staircase["cost"][:, k] = state.members.cost
         staircase["kept"][:, k] = keep
 
-    def _elbo(self, purpose, rows, state=None, part=None):
+    def _elbo(self, purpose, rows, state=None, part=None, num_samples=None):
         """Estimates bounds, `[M]`, or those of the members in `part`."""
         state = self.state.members if state is None else state
+        num_samples = num_samples or self.settings.num_eval_samples
         keys = np.array(self._keys(purpose, self.state.auxiliary))
         failed = np.array(self._failed())
         if part is not None:
             state = _rows_of(state, part)
             keys, failed = keys[part], failed[part]
-        log_likelihood, kl = self.engine.evaluate(state, keys, rows)
+        log_likelihood, kl = self.engine.evaluate(
+            state, keys, rows, num_samples
+        )
         paid = state.kl_scale * (kl + state.cost)
         elbo = (log_likelihood - paid).numpy()
         elbo[failed] = np.nan

@@ -129,7 +129,9 @@ def refine(
             `history` contain the factor; they bound the evidence only if it is
             1. Defaults to `1.0`.
         keep_better: Whether an optimization that lowered the bound is undone.
-        num_eval_samples: Weight draws in each evaluation of the bound.
+        num_eval_samples: Weight draws in each evaluation of the bound; of the
+            two, with common draws, that say whether to keep an optimization, a
+            third.
         max_eval_examples: Training examples in each evaluation of the bound,
             the same ones in all, which are held in memory; the bound is
             estimated for all `N`.
