@@ -85,6 +85,7 @@ def _compiled(model):
     model.compile(
         optimizer=keras.optimizers.Adam(1e-3),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        jit_compile=False,  # as members are, which these steps are beside
     )
     return model
 
@@ -99,8 +100,8 @@ def _data(batch_size, image_size):
 def _measure(functions, rounds):
     """Returns the seconds and the peak memory (MiB) of each function.
 
-    They are `None` for one that the device has no memory for; peaks are where
-    TensorFlow does not report them.
+    They are `None` for one that fails, as for want of memory, and says why;
+    peaks are where TensorFlow does not report them.
     """
     seconds, peaks = {}, {}
     for name, function in functions.items():
@@ -109,7 +110,8 @@ def _measure(functions, rounds):
             function()
             peaks[name] = _peak()
             seconds[name] = 0.0
-        except tf.errors.ResourceExhaustedError:
+        except (tf.errors.OpError, TypeError, ValueError) as error:
+            print(f"{name}: {error}", flush=True)
             peaks[name] = seconds[name] = None
     fits = {k: functions[k] for k, value in seconds.items() if value == 0.0}
     return {**seconds, **side_by_side(fits, rounds)}, peaks
