@@ -317,12 +317,15 @@ def test_it_has_full_precision_in_layers_that_compute_in_half(dtype):
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("compiled", "optimizer"),
     [
         ({"steps_per_execution": 3, "jit_compile": False}, {}),
-        ({"jit_compile": False}, {"gradient_accumulation_steps": 2}),
+        pytest.param(
+            {"jit_compile": False},
+            {"gradient_accumulation_steps": 2},
+            marks=pytest.mark.slow,
+        ),
         pytest.param({"jit_compile": True}, {}, marks=pytest.mark.slow),
     ],
     ids=["executions", "accumulation", "xla"],
