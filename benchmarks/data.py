@@ -2,6 +2,8 @@
 
 Memory: the rise of a process above its size before the inputs were made
 (200 MB of float32), as a multiple of their size, the caller's array included.
+Of members: the rise in a refinement of 1.4 million weights, one member at a
+time, in bytes for each weight and member.
 Speed: 400 MB of arrays in the format of posteriors, in turn with `dd`, which
 writes as many zeros to the same disk.
 
@@ -67,6 +69,27 @@ def _memory():
             function(model, x, y)
         print(f"  {name:18s}{peak.mebibytes * 2**20 / x.nbytes:6.2f}")
         del x
+
+
+def _members():
+    x, y = _inputs(1000)
+    model = tfr.models.MLP(
+        (_FEATURES,), 3, hidden=(1400,), num_train_examples=1000
+    )
+    model.compile(
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    )
+    print("peak memory of a refinement, bytes a weight and member")
+    for count in (2, 10, 20):
+        with memory.Peak() as peak:
+            refined = tfr.refine(
+                model, x, y, num_members=count, members_per_batch=1,
+                variance_ratios=(0.5,), steps=2, num_eval_samples=1, verbose=0,
+            )  # fmt: skip
+        size = count * refined.loc[0].size
+        if count > 2:  # the first one compiles
+            bytes_each = peak.mebibytes * 2**20 / size
+            print(f"  {count:3d} members{bytes_each:10.0f}")
 
 
 def _speed(folder):
@@ -155,11 +178,12 @@ def _streams():
 
 
 def main():
-    """Prints both tables, or that of streams."""
+    """Prints all tables but that of streams, or that one."""
     if sys.argv[1:] == ["streams"]:
         _streams()
         return
     _memory()
+    _members()
     with tempfile.TemporaryDirectory(dir=(*sys.argv[1:], None)[0]) as folder:
         _speed(folder)
 
