@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+import tfp_refine as tfr
 from tfp_refine.experiments import compare
 
 CONFIG = compare.Config(
@@ -45,6 +46,19 @@ def test_a_cold_posterior_is_narrower_and_has_no_bound(rows):
     assert cold["epistemic"] < warm["epistemic"]
     assert "elbo" in warm
     assert "elbo" not in cold
+
+
+def test_the_noise_that_a_network_has_learned_is_refined_too(tmp_path):
+    config = dataclasses.replace(
+        CONFIG,
+        likelihood="homoscedastic",
+        systems=(WARM,),
+        output_dir=str(tmp_path),
+    )
+    compare.run(config)
+    (path,) = tmp_path.glob("seed_0/refined_ensemble*/fit/*.posterior")
+    (noise,) = tfr.load_posterior(path).view.deterministic_weights
+    assert "scale" in noise.path
 
 
 @pytest.mark.slow

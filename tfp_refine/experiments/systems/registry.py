@@ -198,7 +198,7 @@ SYSTEMS = {
     "refined_ensemble": System(
         "refined {}", "refine", _HAVASI,
         "conv_estimator dense_estimator member_* num_eval_samples "
-        "prior_scale refine_* variance_ratios",
+        "prior_scale refine_learning_* refine_steps variance_ratios",
         _ENSEMBLES, variational.refine_ensemble, variational.why_no_members),
     # Methods that start from a network of point estimates.
     "converted": System(

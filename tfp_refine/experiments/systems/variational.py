@@ -167,9 +167,19 @@ def refine(fit, start):
     """Refines a mean-field posterior, or Laplace's approximation."""
     if start.posterior is None:
         return _refined(
-            fit, start, start.model, fit.config.num_members * start.num_numbers
+            fit,
+            start,
+            start.model,
+            fit.config.num_members * start.num_numbers,
+            refine_deterministic=fit.config.refine_deterministic,
         )
-    found = _refined(fit, start, start.posterior, start.num_numbers)
+    found = _refined(
+        fit,
+        start,
+        start.posterior,
+        start.num_numbers,
+        refine_deterministic=fit.config.refine_deterministic,
+    )
     return found._replace(
         draws=laplace.draws(fit, found.posterior, start.posterior.noise_scale),
         num_numbers=start.num_numbers + found.posterior.params.size,
@@ -196,7 +206,15 @@ def refine_ensemble(fit, start):
     posterior.params = np.stack(
         [starts[scale].params[member] for member, scale in enumerate(scales)]
     )
-    found = _refined(fit, start, posterior, posterior.params.size, scales)
+    found = _refined(
+        fit,
+        start,
+        posterior,
+        posterior.params.size,
+        kl_scale=scales,
+        # The noise of a regression, which such networks overfit.
+        refine_deterministic=True,
+    )
     return found._replace(
         num_steps=found.num_steps + extra_steps,
         diagnostics={"member_kl_scale": float(np.exp(np.mean(np.log(scales))))},
@@ -221,19 +239,18 @@ def _bayesian(fit, trained, scale):
     )
 
 
-def _refined(fit, start, posterior, num_numbers, kl_scale=1.0):
+def _refined(fit, start, posterior, num_numbers, **options):
     config = fit.config
     ensemble = refinement.refine(
         posterior,
         *fit.data.train,
-        kl_scale=kl_scale,
+        **options,
         num_members=config.num_members,
         variance_ratios=variance_ratios(config),
         steps=config.refine_steps,
         batch_size=config.batch_size,
         learning_rate=config.refine_learning_rate,
         learning_rate_decay=config.refine_learning_rate_decay,
-        refine_deterministic=config.refine_deterministic,
         num_eval_samples=config.num_eval_samples,
         mapping=config.mapping,
         members_per_batch=config.members_per_batch,
