@@ -134,7 +134,7 @@ def test_members_get_the_factors_that_held_out_data_weigh(
 
 
 def test_tuned_networks_have_the_best_settings_of_the_held_out_data(tmp_path):
-    steps = (20, 60, 200)
+    steps = (2, 6, 20, 60, 200)
     with folder_lib.Folder(tmp_path, "systems", CONFIG, {}) as folder:
         of = _repetition(_numbers(40), 0, folder)
         found, _ = of.fitted(_parse("tuned"))

@@ -19,7 +19,7 @@ from tfp_refine.math import softplus
 _KL_SCALES = (3.0, 1.0, 0.3, 0.1)
 # What `tune` tries: factors on the prior's scale, and parts of the steps.
 _PRIOR_FACTORS = (0.3, 1.0)
-_STEP_PARTS = (0.1, 0.3, 1.0)
+_STEP_PARTS = (0.01, 0.03, 0.1, 0.3, 1.0)
 # Logarithms of the least and the greatest factor on the noise.
 _NOISE_FACTORS = (-3.0, 5.0)
 
