@@ -75,6 +75,7 @@ _WITHOUT = {
         laplace.DiagonalLaplace.output_variance
         laplace.Laplace.output_variances laplace.LastLayerLaplace.output_root
         laplace.LastLayerLaplace.output_variance
+        layers.DrawingLayer.rematerialized_call
         layers.RandomLayer.load_own_variables
         layers.RandomLayer.save_own_variables
         optimizers.IVON.load_own_variables optimizers.IVON.save_own_variables
