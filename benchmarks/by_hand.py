@@ -1,4 +1,4 @@
-"""What is left to gain: steps of training without Keras and without layers.
+"""Training steps written by hand: what is left to gain.
 
 Programs of a few lines in TensorFlow, with nothing but the arithmetic of each
 estimator, its random numbers and Adam's fused kernel, beside `fit` of the same

@@ -346,7 +346,7 @@ class Refinement(config.Config):
             networks that are trained on the others are refined; this doubles
             the steps of training.
         refine_deterministic: Of refined: refine weights without a posterior
-            along with the others.
+            along with the others, as refined_ensemble always does.
         num_eval_samples: Draws in each estimate of a bound.
         mapping (neutral): Of refined: how members are computed together: each
             on a core (map), each operation for all (vmap), or whichever is

@@ -239,18 +239,21 @@ def _bayesian(fit, trained, scale):
     )
 
 
-def _refined(fit, start, posterior, num_numbers, **options):
+def _refined(
+    fit, start, posterior, num_numbers, *, refine_deterministic, kl_scale=1.0
+):
     config = fit.config
     ensemble = refinement.refine(
         posterior,
         *fit.data.train,
-        **options,
+        kl_scale=kl_scale,
         num_members=config.num_members,
         variance_ratios=variance_ratios(config),
         steps=config.refine_steps,
         batch_size=config.batch_size,
         learning_rate=config.refine_learning_rate,
         learning_rate_decay=config.refine_learning_rate_decay,
+        refine_deterministic=refine_deterministic,
         num_eval_samples=config.num_eval_samples,
         mapping=config.mapping,
         members_per_batch=config.members_per_batch,
