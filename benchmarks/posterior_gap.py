@@ -7,8 +7,14 @@ inputs. The reference is used only if its chains, which start from draws of the
 prior, have mixed: R-hat of the means and standard deviations that they predict
 for each test input at most 1.01.
 
+The noise is one for each input, or one of a given size for all. Members of an
+ensemble that is refined with the factor 1 on the KL divergence are mixed with
+equal weights, and with those that their bounds give. Fewer training examples
+make a posterior that is easier to sample.
+
   python benchmarks/posterior_gap.py --dataset=yacht [--data-dir=DIR] \
-      [--splits=1] [--hidden=2] [--systems=NAMES] [--output-dir=DIR]
+      [--splits=1] [--hidden=2] [--noise-scale=SCALE] [--examples=N] \
+      [--systems=NAMES] [--output-dir=DIR]
 
 References: Swendsen and Wang, 1986, https://doi.org/10.1103/PhysRevLett.57.2607;
 Syed et al., 2021, https://doi.org/10.1111/rssb.12464 (even and odd swaps in
@@ -16,10 +22,12 @@ turn, and the powers).
 """
 
 import argparse
+import dataclasses
 import pathlib
 import tempfile
 
 import numpy as np
+import scipy.special
 import tensorflow as tf
 import tensorflow_probability as tfp
 
@@ -28,9 +36,13 @@ from tfp_refine.experiments import bench
 from tfp_refine.experiments import uci
 from tfp_refine.experiments.data import load
 from tfp_refine.experiments.harness import config as config_lib
+from tfp_refine.experiments.harness import fields
 from tfp_refine.experiments.measures import predictions
 
-_SYSTEMS = "vi,longer,refined,cm,deep_ensemble,refined_ensemble"
+_SYSTEMS = (
+    "vi,longer,refined,cm,deep_ensemble,adversarial_ensemble,refined_ensemble,"
+    "refined_ensemble(member_kl_scale=1)"
+)
 _MAX_R_HAT = 1.01
 _NUM_CHAINS = 4
 _NUM_DRAWS = 1000  # of each prediction
@@ -42,21 +54,24 @@ _LOSS = tfr.losses.HeteroscedasticGaussianNLL()
 class Posterior:
     """The weights of `Dense(hidden, relu)`, `Dense(2)` with the prior N(0, 1).
 
-    Weights are `[..., W]`, float64; data are standardized.
+    Or `Dense(1)`, with noise of a given standard deviation. Weights are
+    `[..., W]`, float64; data are standardized.
     """
 
-    def __init__(self, x, y, hidden):
+    def __init__(self, x, y, hidden, noise_scale=None):
         self._x, self._y = (
             tf.constant(x, tf.float64),
             tf.constant(y, tf.float64),
         )
-        self._hidden = hidden
-        self.size = (x.shape[1] + 1) * hidden + (hidden + 1) * 2
+        self._hidden, self._num_heads, self._raw = hidden, 2, None
+        if noise_scale is not None:
+            self._num_heads, self._raw = 1, _LOSS.raw_noise(noise_scale)
+        self.size = (x.shape[1] + 1) * hidden + (hidden + 1) * self._num_heads
 
     def outputs(self, weights, x):
         """Returns means and raw scales, `[..., N, 2]`."""
         shapes = [(x.shape[1], self._hidden), (1, self._hidden)]
-        shapes += [(self._hidden, 2), (1, 2)]
+        shapes += [(self._hidden, self._num_heads), (1, self._num_heads)]
         sizes = [rows * columns for rows, columns in shapes]
         batch = weights.shape[:-1]
         kernel, bias, last_kernel, last_bias = (
@@ -66,7 +81,11 @@ class Posterior:
             )
         )
         features = tf.einsum("ni,...ij->...nj", x, kernel) + bias
-        return tf.nn.relu(features) @ last_kernel + last_bias
+        outputs = tf.nn.relu(features) @ last_kernel + last_bias
+        if self._raw is None:
+            return outputs
+        raws = tf.zeros_like(outputs) + self._raw
+        return tf.concat([outputs, raws], axis=-1)
 
     def log_likelihood(self, weights):
         """Computes nats, `[...]`."""
@@ -191,7 +210,7 @@ def reference(data, arguments, number, folder):
     path = pathlib.Path(folder) / f"posterior_{number}.npy"
     if path.exists():
         return np.load(path)
-    posterior = Posterior(*data.train, arguments.hidden)
+    posterior = Posterior(*data.train, arguments.hidden, arguments.noise_scale)
     sampler = Sampler(
         posterior, arguments.replicas, arguments.leapfrogs, number
     )
@@ -200,9 +219,10 @@ def reference(data, arguments, number, folder):
     x = tf.constant(data.test[0], tf.float64)
     outputs = tf.map_fn(lambda each: posterior.outputs(each, x), samples)
     loc, scale = (np.asarray(v)[..., 0] for v in _LOSS.loc_and_scale(outputs))
-    r_hat = max(
-        tfr.sampling.r_hat(values).max() for values in (loc, np.log(scale))
-    )
+    predicted = [loc]
+    if arguments.noise_scale is None:
+        predicted.append(np.log(scale))
+    r_hat = max(tfr.sampling.r_hat(values).max() for values in predicted)
     by_chain = [
         predictions.of_regression(chain, data)["nll"]
         for chain in np.moveaxis(outputs, 1, 0)
@@ -224,34 +244,59 @@ def reference(data, arguments, number, folder):
     return found
 
 
-def compare(config, references):
+def compare(config, references, load_data):
     """Prints each system's NLL, share of the gap, and distance."""
 
-    def gap(subject):
+    def distance(subject):
         exact = references[subject.repetition.number]
-        flat = (np.reshape(v, (len(v), -1)) for v in (exact, subject.draws()))
-        found = predictions.of_regression(exact, subject.data)
-        return {"exact_nll": found["nll"], "mmd": tfr.metrics.mmd(*flat)}, {}
+        by_name = {"exact": exact, "equal": subject.draws()}
+        is_mixture = subject.expression.name == "refined_ensemble"
+        if is_mixture and fields.kl_scale(subject.config.member_kl_scale) == 1:
+            bounds = subject.fitted.posterior.elbo_final
+            by_name["by bounds"] = _weighted(by_name["equal"], bounds)
+        metrics = {}
+        for name, draws in by_name.items():
+            found = predictions.of_regression(draws, subject.data)
+            flat = (np.reshape(v, (len(v), -1)) for v in (exact, draws))
+            metrics |= {f"{name} nll": found["nll"]}
+            metrics |= {f"{name} mmd": tfr.metrics.mmd(*flat)}
+        return metrics, {}
 
-    measures = (predictions.TEST, bench.Measure("gap", gap))
-    rows = bench.Bench("posterior_gap", config, measures).run().rows
+    measures = (bench.Measure("distance", distance),)
+    systems = bench.Bench(
+        "posterior_gap", config, measures, load_data=load_data
+    )
+    rows = systems.run().rows
     table = rows.pivot_table("value", ["seed", "system"], "metric")
-    print(f"{'split':<6} {'system':<18} {'NLL':>8} {'share':>8} {'MMD':>8}")
+    print(f"{'split':<6} {'system':<36} {'NLL':>8} {'share':>8} {'MMD':>8}")
     for number in sorted(references):
-        exact, vi = (
-            table.loc[number]["exact_nll"].iloc[0],
-            table.loc[number, "vi"],
-        )
-        print(
-            f"{number:<6} {'posterior':<18} {exact:8.3f} {1.0:8.2f} {0.0:8.4f}"
-        )
+        vi = table.loc[number, "vi"]
         for system in config.systems:
-            found = table.loc[number, system]
-            share = (vi["nll"] - found["nll"]) / (vi["nll"] - exact)
-            print(
-                f"{number:<6} {system:<18} {found['nll']:8.3f} {share:8.2f} "
-                f"{found['mmd']:8.4f}"
-            )
+            found = table.loc[number, system].dropna()
+            kinds = {"equal": system, "by bounds": f"{system}, by bounds"}
+            if system == config.systems[0]:
+                kinds = {"exact": "posterior", **kinds}
+            for kind, title in kinds.items():
+                if f"{kind} nll" not in found:
+                    continue
+                nll, mmd = found[f"{kind} nll"], found[f"{kind} mmd"]
+                whole = vi["equal nll"] - vi["exact nll"]
+                share = (vi["equal nll"] - nll) / whole
+                print(
+                    f"{number:<6} {title:<36} {nll:8.3f} {share:8.2f} "
+                    f"{mmd:8.4f}"
+                )
+
+
+def _weighted(draws, bounds):
+    """Draws again, members by their weights in a mixture of greatest bound.
+
+    Draw `s` is of the member `s % M`. Weights that maximize the bound of a
+    mixture whose members do not overlap are exponentials of theirs.
+    """
+    weights = scipy.special.softmax(bounds)[np.arange(len(draws)) % len(bounds)]
+    rng = np.random.default_rng(0)
+    return draws[rng.choice(len(draws), len(draws), p=weights / weights.sum())]
 
 
 def main():
@@ -263,7 +308,16 @@ def main():
     parser.add_argument("--data-dir", help="folder of other sets")
     parser.add_argument("--split-kind", default="random", help="or given")
     parser.add_argument("--splits", type=int, default=1)
+    parser.add_argument(
+        "--examples", type=int, help="training examples, the first of a split"
+    )
     parser.add_argument("--hidden", type=int, default=2, help="hidden units")
+    parser.add_argument(
+        "--noise-scale",
+        type=float,
+        help="standard deviation of the noise, of standardized targets;\n"
+        "one for each input is learned if it is not given",
+    )
     parser.add_argument("--systems", default=_SYSTEMS, help="vi among them")
     parser.add_argument("--replicas", type=int, default=24)
     parser.add_argument("--leapfrogs", type=int, default=100)
@@ -273,25 +327,39 @@ def main():
         "--output-dir", help="keeps all; use another one for other flags"
     )
     arguments = parser.parse_args()
+    homoscedastic = {}
+    if arguments.noise_scale is not None:
+        homoscedastic = {
+            "likelihood": "homoscedastic",
+            "noise_scale": arguments.noise_scale,
+            "learn_noise": False,
+        }
     with tempfile.TemporaryDirectory() as folder:
         config = uci.Config(
             dataset=arguments.dataset,
             data_dir=arguments.data_dir,
             split_kind=arguments.split_kind,
             hidden=(arguments.hidden,),
+            **homoscedastic,
             seeds=arguments.splits,
             systems=config_lib.parse(uci.Config, "systems", arguments.systems),
             num_samples=_NUM_DRAWS,
             output_dir=arguments.output_dir or folder,
         )
+
+        def load_data(config, number=0):
+            data = load.load(config, number)
+            train = tuple(part[: arguments.examples] for part in data.train)
+            return dataclasses.replace(data, train=train)
+
         references = {
             number: reference(
-                load.load(config, number), arguments, number, config.output_dir
+                load_data(config, number), arguments, number, config.output_dir
             )
             for number in range(arguments.splits)
         }
         if all(found is not None for found in references.values()):
-            compare(config, references)
+            compare(config, references, load_data)
 
 
 if __name__ == "__main__":
