@@ -133,6 +133,47 @@ def test_members_get_the_factors_that_held_out_data_weigh(
             )
 
 
+@pytest.mark.slow
+def test_a_homoscedastic_noise_starts_from_the_residuals_of_held_out_data(
+    tmp_path,
+):
+    options = {"likelihood": "homoscedastic", "train_steps": 20}
+    with folder_lib.Folder(tmp_path, "systems", CONFIG, {}) as folder:
+        of = _repetition(_numbers(40), 0, folder, **options)
+        found, _ = of.fitted(_parse("refined_ensemble"))
+        inner = of.held_out()
+        x, y = inner.data.test
+        trained, _ = inner.fitted(_parse("deep_ensemble"))
+        loc, _ = _gaussian(trained.draws(x))
+        noise = found.diagnostics["member_noise_scale"]
+        error = math.sqrt(np.mean((loc - y) ** 2))
+        assert noise == pytest.approx(error, rel=1e-6)
+        scales = np.repeat(SCALES, _counts(inner, noise))
+        for member, scale in enumerate(scales):
+            text = (
+                f"refined_ensemble(member_kl_scale={scale},"
+                f"member_noise_scale={noise})"
+            )
+            alone, _ = of.fitted(_parse(text))
+            np.testing.assert_array_equal(
+                found.draws(x)[member], alone.draws(x)[member]
+            )
+
+
+def _counts(inner, noise):
+    """Returns numbers of members, from draws of the held-out data."""
+    x, y = inner.data.test
+    values = []
+    for scale in SCALES:
+        text = (
+            f"refined_ensemble(member_kl_scale={scale},"
+            f"member_noise_scale={noise})"
+        )
+        one, _ = inner.fitted(_parse(text))
+        values.append(_log_likelihood(one.draws(x), y))
+    return held_out.apportioned(ensembles.stacking_weights(values), 2)
+
+
 def test_tuned_networks_have_the_best_settings_of_the_held_out_data(tmp_path):
     steps = (2, 6, 20, 60, 200)
     with folder_lib.Folder(tmp_path, "systems", CONFIG, {}) as folder:

@@ -61,6 +61,40 @@ def test_the_noise_that_a_network_has_learned_is_refined_too(tmp_path):
     assert "scale" in noise.path
 
 
+def test_the_noise_starts_where_it_is_told_to(tmp_path):
+    # One step of 1e-4 for each auxiliary variable moves it little.
+    config = dataclasses.replace(
+        CONFIG,
+        likelihood="homoscedastic",
+        refine_steps=1,
+        refine_learning_rate=1e-4,
+        output_dir=str(tmp_path),
+        systems=("refined_ensemble(member_kl_scale=1,member_noise_scale=0.7)",),
+    )
+    compare.run(config)
+    (path,) = tmp_path.glob("seed_0/refined_ensemble*/fit/*.posterior")
+    found = tfr.load_posterior(path)
+    raw = found.params[:, 0, found.view.num_weights :]
+    np.testing.assert_allclose(np.logaddexp(0.0, raw), 0.7, atol=1e-3)
+    assert raw.shape == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"likelihood": "homoscedastic", "learn_noise": False}],
+    ids=["heteroscedastic", "fixed"],
+)
+def test_only_a_learned_noise_of_one_size_has_a_start(tmp_path, options):
+    config = dataclasses.replace(
+        CONFIG,
+        systems=("refined_ensemble(member_noise_scale=0.7)",),
+        output_dir=str(tmp_path),
+        **options,
+    )
+    with pytest.raises(ValueError, match="--member_noise_scale is for.*0.7"):
+        compare.run(config)
+
+
 @pytest.mark.slow
 def test_every_member_must_be_drawn_as_often(tmp_path):
     config = dataclasses.replace(

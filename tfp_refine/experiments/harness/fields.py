@@ -345,6 +345,10 @@ class Refinement(config.Config):
             in the mixture that is best for a fifth of the training data when
             networks that are trained on the others are refined; this doubles
             the steps of training.
+        member_noise_scale: Of refined_ensemble: standard deviation, of
+            standardized targets, that learned homoscedastic noise starts from.
+            Defaults to that of the residuals of held-out data, if these choose
+            the factors, else to what each network has learned.
         refine_deterministic: Of refined: refine weights without a posterior
             along with the others, as refined_ensemble always does.
         num_eval_samples: Draws in each estimate of a bound.
@@ -367,6 +371,7 @@ class Refinement(config.Config):
     )
     member_scale: Positive = 1e-2
     member_kl_scale: KLScale = "held_out"
+    member_noise_scale: Positive | None = None
     refine_deterministic: bool = False
     num_eval_samples: Count = 10
     mapping: Literal["auto", "map", "vmap"] = "auto"

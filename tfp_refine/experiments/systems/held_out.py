@@ -13,6 +13,7 @@ import tensorflow as tf
 from tfp_refine import ensembles
 from tfp_refine import losses
 from tfp_refine.experiments.systems import expression as expression_lib
+from tfp_refine.experiments.systems import networks
 from tfp_refine.math import softplus
 
 # Factors on the KL divergence that members of refined ensembles may have.
@@ -24,31 +25,39 @@ _STEP_PARTS = (0.01, 0.03, 0.1, 0.3, 1.0)
 _NOISE_FACTORS = (-3.0, 5.0)
 
 
-def kl_scales(fit):
-    """Chooses the factor of each member of a refined ensemble.
+def choose(fit):
+    """Chooses the factor and the noise of each member of a refined ensemble.
 
     Ensembles are refined under each factor; the weights of their best mixture
-    are the parts of the members that get them.
+    are the parts of the members that get them. Learned homoscedastic noise
+    starts from the networks' error: what they have learned is overfitted.
 
     Returns:
         scales: Factor of each member, a list.
+        noise_scale: Standard deviation that such noise starts from, or `None`
+            without one.
         num_steps: Gradient steps that this took.
 
     Raises:
         ValueError: If there are too few training examples.
     """
     of, log_likelihoods, num_steps = fit.repetition.held_out(), [], 0
+    trained, _ = of.fitted(fit.expression.argument)
+    noise_scale = fit.config.member_noise_scale
+    if noise_scale is None and networks.learns_noise(fit.config, fit.data):
+        noise_scale = _error(trained.draws(of.data.test[0]), of.data)
+    options = {} if noise_scale is None else {"member_noise_scale": noise_scale}
     for scale in _KL_SCALES:
-        found, _ = of.fitted(_with(fit.expression, member_kl_scale=scale))
+        system = _with(fit.expression, member_kl_scale=scale, **options)
+        found, _ = of.fitted(system)
         draws = found.draws(of.data.test[0])
         log_likelihoods.append(_log_likelihood(draws, of.data))
         num_steps += found.num_steps
-    trained, _ = of.fitted(fit.expression.argument)
     # The networks that are refined are trained once.
     num_steps -= (len(_KL_SCALES) - 1) * trained.num_steps
     weights = ensembles.stacking_weights(log_likelihoods)
     counts = apportioned(weights, fit.config.num_members)
-    return np.repeat(_KL_SCALES, counts).tolist(), num_steps
+    return np.repeat(_KL_SCALES, counts).tolist(), noise_scale, num_steps
 
 
 def apportioned(weights: np.ndarray, total: int) -> np.ndarray:
@@ -121,6 +130,12 @@ def _log_likelihood(draws, data, factor=1.0):
         log_probs = scipy.special.log_softmax(np.float64(draws), axis=-1)
         values = log_probs[:, np.arange(len(y)), y]
     return scipy.special.logsumexp(values, axis=0) - math.log(len(draws))
+
+
+def _error(draws, data):
+    """Computes the RMSE of single draws, of a regression as scaled."""
+    loc, _ = losses.HeteroscedasticGaussianNLL().loc_and_scale(draws)
+    return float(np.sqrt(np.mean((np.asarray(loc) - data.test[1]) ** 2)))
 
 
 def _scored(draws, data):

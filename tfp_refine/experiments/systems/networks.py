@@ -317,6 +317,12 @@ def _learning_rate(config, data, steps, rate):
     )
 
 
+def learns_noise(config: fields.Bench, data: dataset.Dataset) -> bool:
+    """Returns whether the noise of a regression is one learned number."""
+    is_one = config.likelihood == "homoscedastic"
+    return data.is_regression and is_one and config.learn_noise
+
+
 def load(config: fields.Bench, data: dataset.Dataset) -> keras.Model:
     """Loads a trained model from its file.
 

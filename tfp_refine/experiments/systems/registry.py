@@ -199,7 +199,8 @@ SYSTEMS = {
         "refined {}", "refine", _HAVASI,
         "conv_estimator dense_estimator member_* num_eval_samples "
         "prior_scale refine_learning_* refine_steps variance_ratios",
-        _ENSEMBLES, variational.refine_ensemble, variational.why_no_members),
+        _ENSEMBLES, variational.refine_ensemble,
+        variational.why_no_ensemble_is_refined),
     # Methods that start from a network of point estimates.
     "converted": System(
         "{}, converted", "models.to_bayesian", _KRISHNAN,

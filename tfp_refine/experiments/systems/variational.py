@@ -1,5 +1,6 @@
 """Networks that are trained, and variational posteriors that are refined."""
 
+import copy
 import functools
 import math
 import time
@@ -11,6 +12,7 @@ import numpy as np
 from tfp_refine import distribute
 from tfp_refine import functional
 from tfp_refine import layers
+from tfp_refine import losses
 from tfp_refine import models
 from tfp_refine import refinement
 from tfp_refine import regularizers
@@ -190,14 +192,17 @@ def refine_ensemble(fit, start):
     """Refines posteriors around trained networks, one member from each."""
     config, extra_steps = fit.config, 0
     scale = fields.kl_scale(config.member_kl_scale)
-    scales = [scale] * config.num_members
+    scales, trained = [scale] * config.num_members, start.posterior
+    noise_scale = config.member_noise_scale
     if scale is None:
-        scales, extra_steps = held_out.kl_scales(fit)
+        scales, noise_scale, extra_steps = held_out.choose(fit)
+    if noise_scale is not None:
+        trained = _with_noise(trained, noise_scale)
     # A cold posterior is narrower, by the root of its temperature.
     starts = {
         scale: _bayesian(
             fit,
-            start.posterior,
+            trained,
             config.member_scale * min(1.0, math.sqrt(scale)),
         )
         for scale in scales
@@ -215,10 +220,25 @@ def refine_ensemble(fit, start):
         # The noise of a regression, which such networks overfit.
         refine_deterministic=True,
     )
+    diagnostics = {"member_kl_scale": float(np.exp(np.mean(np.log(scales))))}
+    if noise_scale is not None:
+        diagnostics["member_noise_scale"] = noise_scale
     return found._replace(
-        num_steps=found.num_steps + extra_steps,
-        diagnostics={"member_kl_scale": float(np.exp(np.mean(np.log(scales))))},
+        num_steps=found.num_steps + extra_steps, diagnostics=diagnostics
     )
+
+
+def _with_noise(ensemble, scale):
+    """Returns networks whose learned homoscedastic noise has some scale."""
+    found, noise = copy.copy(ensemble), ensemble.view.model.get_layer("noise")
+    is_noise = [
+        np.full(weight.shape, weight is noise.untransformed_scale)
+        for weight in ensemble.view.variables
+    ]
+    raw = losses.HeteroscedasticGaussianNLL().raw_noise(scale)
+    flat = np.concatenate([np.ravel(each) for each in is_noise])
+    found.params = np.where(flat, np.float32(raw), ensemble.params)
+    return found
 
 
 def _bayesian(fit, trained, scale):
@@ -305,6 +325,19 @@ def why_no_members(fit):
             f"{config.num_samples} and {config.num_members}"
         )
     return None
+
+
+def why_no_ensemble_is_refined(fit):
+    """Returns why the members of an ensemble cannot be refined, or `None`."""
+    config = fit.config
+    if config.member_noise_scale is not None and not networks.learns_noise(
+        config, fit.data
+    ):
+        return (
+            "--member_noise_scale is for regressions with --learn_noise and "
+            f"--likelihood=homoscedastic. Received: {config.member_noise_scale}"
+        )
+    return why_no_members(fit)
 
 
 def refinement_steps(config):
