@@ -8,6 +8,7 @@ shares, and so in the variance of a gradient and in cost.
 import keras
 import tensorflow as tf
 
+from tfp_refine.layers import channelwise
 from tfp_refine.layers import noise as random_draws
 from tfp_refine.layers import variational_layer
 
@@ -23,7 +24,7 @@ class Reparameterization(variational_layer.VariationalLayer):
     def sample_outputs(self, inputs: tf.Tensor) -> tf.Tensor:
         """Computes pre-activations with one draw of the weights."""
         return self.apply_weights(
-            lambda: inputs,
+            inputs,
             lambda weight: weight.sample(
                 self.seed_generator, self.compute_dtype
             ),
@@ -47,7 +48,7 @@ class LocalReparameterization(variational_layer.VariationalLayer):
             "float32" if self.compute_dtype == "float16" else self.compute_dtype
         )
         variance = self.apply_weights(
-            lambda: keras.ops.square(keras.ops.cast(inputs, dtype)),
+            keras.ops.square(keras.ops.cast(inputs, dtype)),
             lambda weight: weight.variance(dtype),
         )
         if variance is None:
@@ -70,17 +71,27 @@ class Flipout(variational_layer.VariationalLayer):
 
     def sample_outputs(self, inputs: tf.Tensor) -> tf.Tensor:
         """Computes pre-activations with a sign-flipped draw of the weights."""
-        outputs = with_correlations(self, inputs, self.mean_outputs(inputs))
         of_inputs, of_outputs = self.signed_axes
-        noise = self.apply_weights(
-            lambda: inputs * self._signs(inputs, of_inputs),
-            lambda weight: weight.perturbation(
-                self.seed_generator, self.compute_dtype
-            ),
-        )
-        if noise is None:
-            return outputs
-        return outputs + noise * self._signs(outputs, of_outputs)
+        for weight in self.weight_tensors:
+            mean = weight.mean(self.compute_dtype)
+            noise = weight.perturbation(self.seed_generator, self.compute_dtype)
+            if weight.name == "kernel":
+                outputs = self.apply_kernel(inputs, mean)
+                signs = self._signs(outputs, of_outputs)
+                if noise is not None:
+                    flipped = channelwise.multiply(
+                        inputs, self._signs(inputs, of_inputs)
+                    )
+                    outputs = outputs + channelwise.multiply(
+                        self.apply_kernel(flipped, noise), signs
+                    )
+            else:
+                # One sum over all positions, of the mean and the noise.
+                bias = self.broadcast_bias(mean)
+                if noise is not None:
+                    bias = bias + signs * self.broadcast_bias(noise)
+                outputs = channelwise.add(outputs, bias)
+        return with_correlations(self, inputs, outputs)
 
     def _signs(self, like: tf.Tensor, axes: tuple[int, ...]) -> tf.Tensor:
         """Draws -1 or +1 for each example and position along axes of `like`."""

@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from tfp_refine.layers import argument_types
+from tfp_refine.layers import channelwise
 from tfp_refine.layers import convolutions
 from tfp_refine.layers import dense
 from tfp_refine.layers import docstrings
@@ -93,7 +94,7 @@ class MultiplicativeLayer(estimators.LocalReparameterization):
         )
         if self.use_bias:
             bias = self._weight_tensors["bias"].mean(self.compute_dtype)
-            outputs = outputs + self.broadcast_bias(bias)
+            outputs = channelwise.add(outputs, self.broadcast_bias(bias))
         outputs = estimators.with_correlations(self, inputs, outputs)
         return self.add_noise(inputs, outputs)
 
@@ -186,7 +187,7 @@ class DenseMNF(MultiplicativeLayer, dense.VariationalDense):
     ) -> tf.Tensor:
         ones = (1,) * (len(inputs.shape) - 2)
         z = keras.ops.reshape(z, (-1, *ones, z.shape[-1]))
-        return self.apply_kernel(inputs * z, loc)
+        return self.apply_kernel(channelwise.multiply(inputs, z), loc)
 
 
 @docstrings.public_layer
@@ -254,4 +255,4 @@ class Conv2DMNF(MultiplicativeLayer, convolutions.VariationalConv):
         shape = [1] * (self.rank + 2)
         shape[0], shape[self.channel_axis] = -1, z.shape[-1]
         outputs = self.apply_kernel(inputs, loc)
-        return outputs * keras.ops.reshape(z, shape)
+        return channelwise.multiply(outputs, keras.ops.reshape(z, shape))

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfp_refine import regularizers
 from tfp_refine.layers import argument_types
+from tfp_refine.layers import channelwise
 from tfp_refine.layers import docstrings
 from tfp_refine.layers import linear_map
 from tfp_refine.layers import posterior_layer
@@ -172,20 +173,18 @@ class VariationalLayer(
             outputs: Pre-activations, `[B, ...]`.
         """
         return self.apply_weights(
-            lambda: inputs, lambda weight: weight.mean(self.compute_dtype)
+            inputs, lambda weight: weight.mean(self.compute_dtype)
         )
 
     def apply_weights(
         self,
-        inputs: Callable[[], tf.Tensor],
+        inputs: tf.Tensor,
         value: Callable[[Any], tf.Tensor | None],
     ) -> Any:
         """Applies a kernel, and adds a bias: the `value` of each weight tensor.
 
-        The kernel comes first, then the inputs: the order of random draws.
-
         Args:
-            inputs: Function that returns the inputs, `[B, ...]`.
+            inputs: Inputs, `[B, ...]`.
             value: Function of a weight to its tensor, or to `None` for zero.
 
         Returns:
@@ -197,10 +196,12 @@ class VariationalLayer(
             if tensor is None:
                 continue
             if weight.name == "kernel":
-                outputs = self.apply_kernel(inputs(), tensor)
+                outputs = self.apply_kernel(inputs, tensor)
             else:
                 bias = self.broadcast_bias(tensor)
-                outputs = bias if outputs is None else outputs + bias
+                outputs = (
+                    bias if outputs is None else channelwise.add(outputs, bias)
+                )
         return outputs
 
     def broadcast_bias(self, bias: tf.Tensor) -> tf.Tensor:
