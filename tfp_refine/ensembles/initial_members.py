@@ -17,6 +17,9 @@ def initial_members(model, num_members, seed):
     ]
     if isinstance(model, keras.Model):
         view = functional.WeightView(model)
+        if isinstance(model, keras.Sequential):
+            # Copies of a `Sequential` are compiled like it, to no use here.
+            model = keras.Model(model.inputs, model.outputs, name=model.name)
         params = [view.params(_with_new_weights(model, s)) for s in seeds]
         fixed = [view.fixed()] * num_members
     elif callable(model):
