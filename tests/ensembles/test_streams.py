@@ -125,6 +125,7 @@ def test_chains_and_averages_take_streams(data):
         ensembles.swag(normalized, data, **averaged, **given)
 
 
+@pytest.mark.slow
 def test_checkpoints_say_what_differs(data, tmp_path):
     train(data, checkpoint_dir=tmp_path)
     x = np.ones((25, 3))

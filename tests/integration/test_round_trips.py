@@ -304,10 +304,7 @@ def test_files_have_the_same_outputs_to_the_last_bit(name, tmp_path):
 @cases(
     quick=(
         "Conv1DTransposeFlipout",
-        "Conv3DReparameterization",
-        "DepthwiseConv2DFlipout",
         "HomoscedasticNoise",
-        "LSTMReparameterization",
         "to_bayesian",
     )
 )

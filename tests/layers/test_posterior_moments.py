@@ -22,7 +22,8 @@ MOMENTS = {
     for make_layer in layers_of_kind
 }
 # All layers of the family whose weights are correlated; of each other one, two.
-QUICK = {name for name in MOMENTS if name.startswith("low_rank")} | {
+QUICK = {name for name in MOMENTS if name.startswith("low_rank-Dense")} | {
+    "low_rank-Conv2DFlipout",
     "fixed_variance-Conv2DReparameterization",
     "fixed_variance-DenseLocalReparameterization",
     "k_tied-Conv2DLocalReparameterization",

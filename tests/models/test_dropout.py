@@ -135,6 +135,7 @@ def test_residual_and_shared_layers_are_converted(x):
         np.testing.assert_array_equal(convert(resnet)(x), resnet(x))
 
 
+@pytest.mark.slow
 def test_equal_seeds_draw_equal_noise_and_each_layer_has_its_own(x):
     first, second = convert(sequential()), convert(sequential())
     second.set_weights(first.get_weights())

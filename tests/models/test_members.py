@@ -112,6 +112,7 @@ def test_what_is_kept_is_said_once(data):
     assert len(caught) == 1
 
 
+@pytest.mark.slow
 def test_members_must_be_points(ensemble, data):
     refined = tfr.refine(
         _converted(ensemble),

@@ -396,7 +396,15 @@ WRAPPERS = {
 }
 
 
-@pytest.mark.parametrize("name", WRAPPERS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name, marks=[pytest.mark.slow] * (name in {"each", "both"})
+        )
+        for name in WRAPPERS
+    ],
+)
 def test_wrappers_have_a_posterior_inside_and_stay_what_they_are(
     name, rng, tmp_path
 ):
@@ -749,6 +757,7 @@ def test_cells_are_left_alone_as_each_step_would_have_weights_of_its_own(rng):
     )
 
 
+@pytest.mark.slow
 def test_weights_of_a_custom_layer_itself_are_named(rng):
     message = r"kind: patches\."
     with pytest.warns(UserWarning, match=message):

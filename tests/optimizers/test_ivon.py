@@ -367,6 +367,7 @@ def test_training_continues_from_a_file_bit_for_bit(tmp_path):
         assert_same(state(each), state(model))
 
 
+@pytest.mark.slow
 def test_the_seed_decides_and_the_global_one_if_there_is_none():
     def draw(seed, before=1):
         model = network()
@@ -453,6 +454,7 @@ def test_all_kinds_of_weights_are_trained():
         assert np.all(scale != start)
 
 
+@pytest.mark.slow
 def test_wild_losses_leave_the_precisions_positive():
     model = network(ivon(beta_2=0.9, prior_scale=None))
     x, y = data()
@@ -686,6 +688,7 @@ def test_a_state_of_other_shapes_is_refused():
     assert_same(optimizer.variables, before)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Skipping variable loading")
 def test_states_without_a_posterior_are_left_out_as_by_keras(tmp_path):
     """Of a model that was not trained, or by another optimizer."""

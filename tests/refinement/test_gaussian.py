@@ -155,6 +155,7 @@ def trained(epochs=20, callbacks=()):
     return model
 
 
+@pytest.mark.slow
 def test_a_model_that_ivon_trained_is_refined_as_its_posterior():
     callback = tfr.RefinementCallback(
         CASE.x, CASE.y, num_members=2, steps=10, seed=1, verbose=0
@@ -166,7 +167,9 @@ def test_a_model_that_ivon_trained_is_refined_as_its_posterior():
         np.testing.assert_array_equal(ensemble.params, callback.ensemble.params)
 
 
-@pytest.mark.parametrize("wrap", [False, True])
+@pytest.mark.parametrize(
+    "wrap", [pytest.param(False, marks=pytest.mark.slow), True]
+)
 def test_the_callback_waits_for_the_first_step_of_ivon(wrap):
     model = plain()
     optimizer = tfr.optimizers.IVON(0.1, len(CASE.x), seed=1)

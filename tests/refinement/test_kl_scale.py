@@ -55,6 +55,7 @@ def test_it_is_a_weight_of_the_examples(mapping):
     assert not np.allclose(scaled.params, refine(mapping=mapping).params, 1e-2)
 
 
+@pytest.mark.slow
 def test_each_member_has_its_own():
     both = refine([1.0, 0.1])
     for member, kl_scale in enumerate((1.0, 0.1)):

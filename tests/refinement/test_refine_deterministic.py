@@ -239,6 +239,7 @@ def test_points_follow_the_gradient_of_likelihood_and_penalty(problem):
     )
 
 
+@pytest.mark.slow
 def test_posterior_follows_the_same_gradient_either_way(problem, model):
     size = functional.MeanFieldView(model).size
     (_, alone, _), (_, along, _) = (

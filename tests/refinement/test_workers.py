@@ -32,6 +32,7 @@ def test_workers_get_equal_parts_of_the_members(coordinator):
     assert batch_of(5, 1) == 1
 
 
+@pytest.mark.slow
 def test_workers_compute_what_this_process_does(
     coordinator, problem, monkeypatch
 ):

@@ -84,6 +84,7 @@ def test_units_are_pruned_of_networks_with_posteriors_alone(finished):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_units_are_pruned(tmp_path):
     config = image.Config(
         output_dir=str(tmp_path), systems=("vi",), pruning=True, **SHORT

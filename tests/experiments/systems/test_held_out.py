@@ -174,6 +174,7 @@ def _counts(inner, noise):
     return held_out.apportioned(ensembles.stacking_weights(values), 2)
 
 
+@pytest.mark.slow
 def test_tuned_networks_have_the_best_settings_of_the_held_out_data(tmp_path):
     steps = (2, 6, 20, 60, 200)
     with folder_lib.Folder(tmp_path, "systems", CONFIG, {}) as folder:

@@ -48,6 +48,7 @@ def test_a_cold_posterior_is_narrower_and_has_no_bound(rows):
     assert "elbo" not in cold
 
 
+@pytest.mark.slow
 def test_the_noise_that_a_network_has_learned_is_refined_too(tmp_path):
     config = dataclasses.replace(
         CONFIG,
