@@ -124,18 +124,22 @@ def with_correlations(
     for weight in layer.weight_tensors:
         if weight.factor is None:
             continue
-        factors = keras.ops.convert_to_tensor(weight.factor)
-        rank = factors.shape[0]
-        draws = random_draws.standard_normal(
-            (rank, keras.ops.shape(outputs)[0]), dtype, layer.seed_generator
+        # The gradient of a stack that is taken apart is one tensor, where that
+        # of its parts, one by one, is as many of its size.
+        factors = tf.unstack(
+            keras.ops.cast(keras.ops.convert_to_tensor(weight.factor), dtype)
         )
-        for k in range(rank):
-            factor = keras.ops.cast(factors[k], dtype)
-            outputs = outputs + keras.ops.reshape(
-                draws[k] / rank**0.5, (-1, *ones)
-            ) * (
+        draws = random_draws.standard_normal(
+            (len(factors), keras.ops.shape(outputs)[0]),
+            dtype,
+            layer.seed_generator,
+        )
+        draws = tf.unstack(draws / len(factors) ** 0.5)
+        for draw, factor in zip(draws, factors, strict=True):
+            of_factor = (
                 layer.apply_kernel(inputs, factor)
                 if weight.name == "kernel"
                 else layer.broadcast_bias(factor)
             )
+            outputs = outputs + keras.ops.reshape(draw, (-1, *ones)) * of_factor
     return outputs
