@@ -6,6 +6,9 @@ from tfp_refine.layers import channelwise
 
 SHAPES = [
     ((5, 3), (3,)),
+    ((5, 4, 3), ()),
+    ((5, 4, 40), (40,)),  # not few
+    ((5, 4, 1), (1,)),
     ((5, 4, 3), (3,)),
     ((5, 4, 3), (5, 1, 3)),
     ((5, 4, 2, 3), (3,)),
@@ -18,21 +21,23 @@ SHAPES = [
 
 
 @pytest.mark.parametrize(("shape", "values_shape"), SHAPES)
-@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("unknown", ["none", "but channels", "all"])
 @pytest.mark.parametrize(
     ("function", "expected"),
     [(channelwise.add, np.add), (channelwise.multiply, np.multiply)],
 )
 def test_values_and_gradients_are_those_of_broadcasting(
-    function, expected, is_known, shape, values_shape, rng
+    function, expected, unknown, shape, values_shape, rng
 ):
     outputs, values = rng.normal(size=shape), rng.normal(size=values_shape)
     cotangent = rng.normal(size=shape)
     specification = [
         tf.TensorSpec(
-            s
-            if is_known
-            else [None if i < len(s) - 1 else n for i, n in enumerate(s)],
+            {
+                "none": s,
+                "but channels": [None] * len(s[:-1]) + [*s[-1:]],
+                "all": [None] * len(s),
+            }[unknown],
             tf.float64,
         )
         for s in (shape, values_shape)

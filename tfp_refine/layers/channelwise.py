@@ -1,11 +1,14 @@
 """Sums and products of outputs with a number for each channel.
 
-On a CPU, TensorFlow broadcasts along a short last axis up to six times slower
-than along a long one, so numbers are first repeated along the axis before it.
+On a CPU, TensorFlow broadcasts along a short last axis several times slower
+than along a long one. So the numbers of few channels are first repeated along
+the axis before it.
 """
 
-import keras
 import tensorflow as tf
+
+# With more channels nothing is gained.
+_FEW = 32
 
 
 def add(outputs: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
@@ -20,8 +23,11 @@ def multiply(outputs: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
 
 def _repeated(values: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
     """Repeats `[..., 1, C]` or `[C]` along the axis before the last."""
-    width, channels = (1, *values.shape)[-2:]
-    if len(like.shape) < 3 or channels != like.shape[-1] or width != 1:
+    width, channels = (1, 1, *values.shape)[-2:]
+    is_row = width == 1 and channels is not None and 1 < channels < _FEW
+    if len(like.shape) < 3 or not is_row:
         return values
-    lead, positions = keras.ops.shape(values)[:-2], keras.ops.shape(like)[-2]
-    return keras.ops.broadcast_to(values, (*lead, positions, channels))
+    positions = like.shape[-2]
+    if positions is None:
+        positions = tf.shape(like)[-2]
+    return values * tf.ones([positions, 1], values.dtype)
