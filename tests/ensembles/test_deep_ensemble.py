@@ -96,6 +96,19 @@ def test_the_seed_fixes_the_ensemble(data):
     np.testing.assert_allclose(more.params[:3], first.params, rtol=1e-5)
 
 
+def test_copies_need_no_losses_and_the_model_keeps_its_own(data):
+    inner = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4)])
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, keras.layers.Dense(1)(inner(inputs)))
+    for each in (inner, model):
+        # Losses that Keras cannot write down.
+        each.compile("sgd", lambda y, outputs: (y - outputs) ** 2)
+    ensemble = train(model, data, loss="mse", steps=1, num_members=2)
+    assert len(ensemble.params) == 2
+    assert inner.compiled
+    assert model.compiled
+
+
 def test_the_model_is_left_as_it_was(data):
     model = build()
     before = [np.array(w) for w in model.weights]

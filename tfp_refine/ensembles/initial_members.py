@@ -17,9 +17,6 @@ def initial_members(model, num_members, seed):
     ]
     if isinstance(model, keras.Model):
         view = functional.WeightView(model)
-        if isinstance(model, keras.Sequential):
-            # Copies of a `Sequential` are compiled like it, to no use here.
-            model = keras.Model(model.inputs, model.outputs, name=model.name)
         params = [view.params(_with_new_weights(model, s)) for s in seeds]
         fixed = [view.fixed()] * num_members
     elif callable(model):
@@ -63,9 +60,10 @@ def _with_new_weights(model, seed):
         return type(layer).from_config(config)
 
     try:
-        return keras.models.clone_model(
-            model, clone_function=copy, recursive=True
-        )
+        with functional.copying.uncompiled(model):
+            return keras.models.clone_model(
+                model, clone_function=copy, recursive=True
+            )
     except (NotImplementedError, TypeError, ValueError) as error:
         raise ValueError(
             f"The model '{model.name}' cannot be copied with other initial "

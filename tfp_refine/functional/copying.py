@@ -1,5 +1,6 @@
 """Copies of Keras models with weights of their own."""
 
+import contextlib
 import pathlib
 import tempfile
 import warnings
@@ -50,6 +51,26 @@ def scope(model):
             if kind.__module__.partition(".")[0] not in ("builtins", "keras")
         }
     )
+
+
+@contextlib.contextmanager
+def uncompiled(model):
+    """Hides losses and optimizers, which copies of Keras would have, too.
+
+    They take time to make, and need not be of use to the copy.
+    """
+    compiled = [
+        layer
+        for layer in model._flatten_layers()
+        if isinstance(layer, keras.Model) and layer.compiled
+    ]
+    for layer in compiled:
+        layer.compiled = False
+    try:
+        yield
+    finally:
+        for layer in compiled:
+            layer.compiled = True
 
 
 def find_input_specs(model):

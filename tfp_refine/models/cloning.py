@@ -1,7 +1,6 @@
 """Copies of Keras models in which layers are replaced, however deep inside."""
 
 import collections
-import contextlib
 import functools
 import json
 import textwrap
@@ -54,7 +53,7 @@ def clone(model, replace, call_function=None):
     """
     functional.data.check_built(model)
     copier = _Copier(model, replace, call_function)
-    with _uncompiled(model):
+    with functional.copying.uncompiled(model):
         return copier.copy(model), copier.replaced()
 
 
@@ -496,23 +495,6 @@ def _check_call(model, reason):
             "copied: its `call` is its own, not the graph of its inputs and "
             f"outputs, and {reason}"
         )
-
-
-@contextlib.contextmanager
-def _uncompiled(model):
-    """Hides losses and optimizers, which need not be of use to the copy."""
-    compiled = [
-        layer
-        for layer in model._flatten_layers()
-        if isinstance(layer, keras.Model) and layer.compiled
-    ]
-    for layer in compiled:
-        layer.compiled = False
-    try:
-        yield
-    finally:
-        for layer in compiled:
-            layer.compiled = True
 
 
 def _is_kept(layer):
