@@ -47,7 +47,7 @@ def _lenet5(*widths, padding):
 
 def _resnet20():
     return tfr.models.ResNet20(
-        (32, 32, 3), variational="none", batch_norm=True, l2=0.0
+        (32, 32, 3), variational="none", batch_norm=True, l2=None
     )
 
 
