@@ -50,6 +50,20 @@ def _is_on_the_host(operation):
     )
 
 
+def assert_large_ones_are_not_on_the_host(operations):
+    """Checks where tensors lie, and returns how many were checked.
+
+    Small ones, of shapes, seeds and sizes, are the processor's.
+    """
+    large = [
+        operation
+        for operation in operations
+        if any((o.shape.num_elements() or 0) > 32 for o in operation.outputs)
+    ]
+    assert not [op.name for op in large if _is_on_the_host(op)]
+    return len(large)
+
+
 def assert_runs_on_a_gpu(types):
     """Checks types of operations, those without any kernel being structure."""
     assert len(types) > 10
@@ -62,6 +76,15 @@ def assert_runs_on_a_gpu(types):
         if _devices(name) and not _devices(name) & {"GPU", "DEFAULT"}
     }
     assert of_the_cpu <= ONCE_AN_EPOCH
+
+
+def assert_stay_on_the_device(programs):
+    """Checks compiled programs, and returns the types of their operations."""
+    types = set().union(*map(graph_ops.of, programs))
+    assert_runs_on_a_gpu(types)
+    for program in programs:
+        assert_large_ones_are_not_on_the_host(graph_ops.operations(program))
+    return types
 
 
 @pytest.fixture
@@ -94,13 +117,13 @@ def _network(conv="Conv2DFlipout", dense="DenseFlipout"):
     "mapping", ["map", pytest.param("vmap", marks=pytest.mark.slow)]
 )
 def test_refinement_stays_on_the_device(mapping, data):
-    with graph_ops.recorded() as types:
+    with graph_ops.compiled() as programs:
         tfr.refine(
             _network(), *data, num_members=2, variance_ratios=(0.5,), steps=1,
             batch_size=BATCH, mapping=mapping, num_eval_samples=1, verbose=0,
         )  # fmt: skip
+    types = assert_stay_on_the_device(programs)
     assert "While" in types or "StatelessWhile" in types
-    assert_runs_on_a_gpu(types)
 
 
 @pytest.mark.slow
@@ -119,18 +142,18 @@ def test_refinement_stays_on_the_device(mapping, data):
 )  # fmt: skip
 def test_ensembles_stay_on_the_device(method, data):
     model = _compiled(tfr.models.to_deterministic(_network()))
-    with graph_ops.recorded() as types:
+    with graph_ops.compiled() as programs:
         method(model, *data)
-    assert_runs_on_a_gpu(types)
+    assert_stay_on_the_device(programs)
 
 
 @pytest.mark.slow
 def test_predictions_and_bounds_stay_on_the_device(data):
     model = _network()
-    with graph_ops.recorded() as types:
+    with graph_ops.compiled() as programs:
         tfr.predict(model, data[0], 2)
         tfr.elbo(model, *data, num_samples=1)
-    assert_runs_on_a_gpu(types)
+    assert_stay_on_the_device(programs)
 
 
 @pytest.mark.parametrize(
@@ -148,14 +171,8 @@ def test_training_steps_of_layers_stay_on_the_device(estimator, data):
     model.optimizer.build(model.trainable_variables)
     traced = step.get_concrete_function((x, y))
     assert_runs_on_a_gpu(graph_ops.of(traced))
-    # Those of shapes, seeds and sizes are the processor's.
-    large = [
-        operation
-        for operation in traced.graph.get_operations()
-        if any((o.shape.num_elements() or 0) > 16 for o in operation.outputs)
-    ]
-    assert len(large) > 100
-    assert not [op.type for op in large if _is_on_the_host(op)]
+    operations = traced.graph.get_operations()
+    assert assert_large_ones_are_not_on_the_host(operations) > 100
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
-"""Types of the operations that compiled programs consist of."""
+"""The operations that compiled programs consist of."""
 
 import contextlib
 from unittest import mock
+
+from tensorflow.python.framework import function_def_to_graph
 
 from tfp_refine import functional
 
@@ -15,16 +17,29 @@ def of(concrete_function):
     return {node.op for node in nodes}
 
 
+def operations(concrete_function):
+    """Lists all operations, those of inner functions too."""
+    graph = concrete_function.graph
+    found = graph.get_operations()
+    inner = graph.as_graph_def(add_shapes=True).library.function
+    with graph.as_default():
+        for function in inner:
+            body = function_def_to_graph.function_def_to_graph(function)
+            found += body.get_operations()
+    return found
+
+
 @contextlib.contextmanager
-def recorded():
-    """Yields a set that grows by the types of each `Program` compiled."""
-    types = set()
+def compiled():
+    """Yields a list that grows by what each `Program` is compiled to."""
+    found = []
     call = functional.Program.__call__
 
     def recording(program, *arguments):
         result = call(program, *arguments)
-        types.update(of(program._compiled))
+        if program._compiled not in found:
+            found.append(program._compiled)
         return result
 
     with mock.patch.object(functional.Program, "__call__", recording):
-        yield types
+        yield found
