@@ -20,7 +20,7 @@ def of(concrete_function):
 def operations(concrete_function):
     """Lists all operations, those of inner functions too."""
     graph = concrete_function.graph
-    found = graph.get_operations()
+    found = [*graph.get_operations()]
     inner = graph.as_graph_def(add_shapes=True).library.function
     with graph.as_default():
         for function in inner:
