@@ -40,6 +40,7 @@ if not (
     from tfp_refine.posteriors import predict
     from tfp_refine.posteriors import predict_proba
     from tfp_refine.posteriors import summarize
+    from tfp_refine.recipes import refined_deep_ensemble
     from tfp_refine.refinement import RefinedEnsemble
     from tfp_refine.refinement import RefinementCallback
     from tfp_refine.refinement import elbo
@@ -68,6 +69,7 @@ __all__ = [
     "predict",
     "predict_proba",
     "refine",
+    "refined_deep_ensemble",
     "regularizers",
     "sampling",
     "summarize",

@@ -825,6 +825,15 @@ for _room, _name, _tiny in (
         },
         _WEIGHTS,
     )  # fmt: skip
+BASES["refined_deep_ensemble"] = Base(
+    _predicts(tfr.refined_deep_ensemble),
+    lambda: {
+        "model": posterior_cases.network(), **_TRAINED, "num_members": 2,
+        "steps": 2, "refine_steps": 1, "variance_ratios": (0.5,),
+        "kl_scales": (1.0, 0.1), "held_out_fraction": 0.2,
+    },
+    _WEIGHTS,
+)  # fmt: skip
 for _name in ("nuts", "nuts_last_layer"):
     BASES[f"sampling.{_name}"] = Base(
         _predicts(getattr(tfr.sampling, _name)),
@@ -932,6 +941,8 @@ _add("ensembles.TemperatureScaling.fit",
 _add("ensembles.stacking_weights", tfr.ensembles.stacking_weights,
      log_likelihood=np.log([[0.5, 0.1], [0.2, 0.3]]),
      concentration=2.0)  # fmt: skip
+_add("ensembles.apportion", tfr.ensembles.apportion, weights=[0.7, 0.3],
+     num_members=3)  # fmt: skip
 
 # Squares may be too large for a float.
 _IN_GRAPH = ("datasets.Standardizer.", "datasets.crop_and_flip",

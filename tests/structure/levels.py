@@ -1,7 +1,7 @@
 """The levels of the rooms: imports point down.
 
 `callbacks` to `sampling` are the methods; they meet in `posteriors` and
-`functional`, never in each other.
+`functional`, never in each other, but for `recipes`, which combine them.
 """
 
 from tests.structure import build_file
@@ -32,6 +32,7 @@ LEVELS = (
         "refinement",
         "sampling",
     },
+    {"recipes"},
     {"experiments", build_file.PACKAGE},
     {"__main__"},
 )

@@ -15,7 +15,6 @@ from tfp_refine.experiments import compare
 from tfp_refine.experiments.data import dataset
 from tfp_refine.experiments.harness import fields
 from tfp_refine.experiments.harness import folder as folder_lib
-from tfp_refine.experiments.systems import held_out
 from tfp_refine.experiments.systems import registry
 from tfp_refine.experiments.systems import repetition
 
@@ -81,17 +80,6 @@ def test_one_example_is_too_few_to_hold_some_out():
         _repetition(_numbers(1)).held_out()
 
 
-def test_members_are_apportioned_by_weight():
-    weights = [0.02, 0.54, 0.26, 0.15, 0.03]
-    found = held_out.apportioned(np.array(weights), 10)
-    assert found.tolist() == [0, 5, 3, 2, 0]  # remainders .2 .4 .6 .5 .3
-    for total in (1, 7, 20):
-        counts = held_out.apportioned(np.array(weights), total)
-        assert counts.sum() == total
-        assert np.all(np.abs(counts - np.multiply(weights, total)) < 1.0)
-    assert held_out.apportioned(np.full(5, 0.2), 10).tolist() == [2] * 5
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "steps", "low", "high"),
@@ -116,7 +104,7 @@ def test_members_get_the_factors_that_held_out_data_weigh(
             one, _ = inner.fitted(_parse(text))
             values.append(_log_likelihood(one.draws(x), y))
         weights = ensembles.stacking_weights(values)
-        counts = held_out.apportioned(weights, 4)
+        counts = ensembles.apportion(weights, 4)
         log_mean = np.sum(counts * np.log(SCALES)) / 4
         assert mean == pytest.approx(math.exp(log_mean))
         # Two trainings, the refinement, and one for each factor.
@@ -171,7 +159,7 @@ def _counts(inner, noise):
         )
         one, _ = inner.fitted(_parse(text))
         values.append(_log_likelihood(one.draws(x), y))
-    return held_out.apportioned(ensembles.stacking_weights(values), 2)
+    return ensembles.apportion(ensembles.stacking_weights(values), 2)
 
 
 @pytest.mark.slow

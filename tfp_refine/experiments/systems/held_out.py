@@ -56,17 +56,8 @@ def choose(fit):
     # The networks that are refined are trained once.
     num_steps -= (len(_KL_SCALES) - 1) * trained.num_steps
     weights = ensembles.stacking_weights(log_likelihoods)
-    counts = apportioned(weights, fit.config.num_members)
+    counts = ensembles.apportion(weights, fit.config.num_members)
     return np.repeat(_KL_SCALES, counts).tolist(), noise_scale, num_steps
-
-
-def apportioned(weights: np.ndarray, total: int) -> np.ndarray:
-    """Returns integers in proportion to weights, by the largest remainders."""
-    exact = np.asarray(weights) * total
-    counts = np.floor(exact).astype(int)
-    largest = np.argsort(counts - exact, kind="stable")
-    counts[largest[: total - counts.sum()]] += 1
-    return counts
 
 
 def tune(fit):

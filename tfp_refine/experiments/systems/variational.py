@@ -1,8 +1,6 @@
 """Networks that are trained, and variational posteriors that are refined."""
 
-import copy
 import functools
-import math
 import time
 from typing import Any
 
@@ -14,6 +12,7 @@ from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import losses
 from tfp_refine import models
+from tfp_refine import recipes
 from tfp_refine import refinement
 from tfp_refine import regularizers
 from tfp_refine.experiments.harness import fields
@@ -111,7 +110,13 @@ def convert(fit, start):
     """Gives a network posteriors around its weights, and trains these."""
     begin = time.monotonic()
     config = fit.config
-    model = _bayesian(fit, start.model, config.initial_scale)
+    model = models.to_bayesian(
+        start.model,
+        num_train_examples=len(fit.data.train[0]),
+        posterior=layers.MeanFieldPosterior(config.initial_scale),
+        initializer=None,
+        **_conversion(fit),
+    )
     layers.set_kl_scale(model, config.kl_scale)
     _compile(fit, model, config.train_steps)
     return _trained(fit, model, config.train_steps, begin, start)
@@ -192,24 +197,20 @@ def refine_ensemble(fit, start):
     """Refines posteriors around trained networks, one member from each."""
     config, extra_steps = fit.config, 0
     scale = fields.kl_scale(config.member_kl_scale)
-    scales, trained = [scale] * config.num_members, start.posterior
+    scales = [scale] * config.num_members
     noise_scale = config.member_noise_scale
     if scale is None:
         scales, noise_scale, extra_steps = held_out.choose(fit)
+    raw_noise = None
     if noise_scale is not None:
-        trained = _with_noise(trained, noise_scale)
-    # A cold posterior is narrower, by the root of its temperature.
-    starts = {
-        scale: _bayesian(
-            fit,
-            trained,
-            config.member_scale * min(1.0, math.sqrt(scale)),
-        )
-        for scale in scales
-    }
-    posterior = starts[scales[0]]
-    posterior.params = np.stack(
-        [starts[scale].params[member] for member, scale in enumerate(scales)]
+        raw_noise = losses.HeteroscedasticGaussianNLL().raw_noise(noise_scale)
+    posterior = recipes.narrow_posteriors(
+        start.posterior,
+        scales,
+        num_train_examples=len(fit.data.train[0]),
+        scale=config.member_scale,
+        raw_noise=raw_noise,
+        **_conversion(fit),
     )
     found = _refined(
         fit,
@@ -228,35 +229,19 @@ def refine_ensemble(fit, start):
     )
 
 
-def _with_noise(ensemble, scale):
-    """Returns networks whose learned homoscedastic noise has some scale."""
-    found, noise = copy.copy(ensemble), ensemble.view.model.get_layer("noise")
-    is_noise = [
-        np.full(weight.shape, weight is noise.untransformed_scale)
-        for weight in ensemble.view.variables
-    ]
-    raw = losses.HeteroscedasticGaussianNLL().raw_noise(scale)
-    flat = np.concatenate([np.ravel(each) for each in is_noise])
-    found.params = np.where(flat, np.float32(raw), ensemble.params)
-    return found
-
-
-def _bayesian(fit, trained, scale):
-    """Gives trained networks posteriors of some scale around their weights."""
+def _conversion(fit):
+    """Returns the arguments of a conversion of networks to Bayesian ones."""
     config = fit.config
     estimator = config.conv_estimator
     if config.model == "mlp":
         estimator = config.dense_estimator
-    prior = regularizers.GaussianKL(networks.prior_scale(config.prior_scale))
-    return models.to_bayesian(
-        trained,
-        num_train_examples=len(fit.data.train[0]),
-        estimator=estimator,
-        regularizer=prior,
-        posterior=layers.MeanFieldPosterior(scale),
-        initializer=None,
-        seed=fit.seed("weights"),
-    )
+    return {
+        "estimator": estimator,
+        "regularizer": regularizers.GaussianKL(
+            networks.prior_scale(config.prior_scale)
+        ),
+        "seed": fit.seed("weights"),
+    }
 
 
 def _refined(
