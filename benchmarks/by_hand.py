@@ -169,11 +169,15 @@ def by_hand(estimator, layers, functions, x, y, nll, steps, members=1):
                 beta1_power=powers[0], beta2_power=powers[1], lr=1e-3,
                 beta1=_BETAS[0], beta2=_BETAS[1], epsilon=1e-7, grad=gradient,
             )  # fmt: skip
+        return loss
 
     @tf.function
     def run():
+        # As `fit` reports the loss, which TensorFlow would not compute else.
+        total = 0.0
         for _ in tf.range(steps):
-            step()
+            total += step()
+        return total / steps
 
     return run
 

@@ -258,8 +258,11 @@ def compare(config, references, load_data):
         for name, draws in by_name.items():
             found = predictions.of_regression(draws, subject.data)
             flat = (np.reshape(v, (len(v), -1)) for v in (exact, draws))
-            metrics |= {f"{name} nll": found["nll"]}
-            metrics |= {f"{name} mmd": tfr.metrics.mmd(*flat)}
+            metrics |= {
+                f"{name} nll": found["nll"],
+                f"{name} mmd": tfr.metrics.mmd(*flat),
+                f"{name} coverage": found["coverage"],
+            }
         return metrics, {}
 
     measures = (bench.Measure("distance", distance),)
@@ -268,24 +271,34 @@ def compare(config, references, load_data):
     )
     rows = systems.run().rows
     table = rows.pivot_table("value", ["seed", "system"], "metric")
-    print(f"{'split':<6} {'system':<36} {'NLL':>8} {'share':>8} {'MMD':>8}")
+    print(
+        f"{'split':<6} {'system':<46} {'NLL':>8} {'share':>8} {'MMD':>8} "
+        f"{'coverage':>8}"
+    )
     for number in sorted(references):
-        vi = table.loc[number, "vi"]
-        for system in config.systems:
-            found = table.loc[number, system].dropna()
-            kinds = {"equal": system, "by bounds": f"{system}, by bounds"}
-            if system == config.systems[0]:
-                kinds = {"exact": "posterior", **kinds}
-            for kind, title in kinds.items():
-                if f"{kind} nll" not in found:
-                    continue
-                nll, mmd = found[f"{kind} nll"], found[f"{kind} mmd"]
-                whole = vi["equal nll"] - vi["exact nll"]
-                share = (vi["equal nll"] - nll) / whole
-                print(
-                    f"{number:<6} {title:<36} {nll:8.3f} {share:8.2f} "
-                    f"{mmd:8.4f}"
-                )
+        _print(str(number), table.loc[number], config.systems)
+    if len(references) > 1:
+        _print("mean", table.groupby(level="system").mean(), config.systems)
+
+
+def _print(split, table, systems):
+    """Prints the rows of a split, or of the means of several."""
+    vi = table.loc["vi"]
+    whole = vi["equal nll"] - vi["exact nll"]
+    for system in systems:
+        found = table.loc[system].dropna()
+        kinds = {"equal": system, "by bounds": f"{system}, by bounds"}
+        if system == systems[0]:
+            kinds = {"exact": "posterior", **kinds}
+        for kind, title in kinds.items():
+            if f"{kind} nll" not in found:
+                continue
+            share = (vi["equal nll"] - found[f"{kind} nll"]) / whole
+            print(
+                f"{split:<6} {title:<46} {found[f'{kind} nll']:8.3f} "
+                f"{share:8.2f} {found[f'{kind} mmd']:8.4f} "
+                f"{found[f'{kind} coverage']:8.3f}"
+            )
 
 
 def _weighted(draws, bounds):

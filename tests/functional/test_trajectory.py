@@ -5,6 +5,7 @@ import os
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.support import layer_case
 from tfp_refine import ensembles
@@ -29,24 +30,39 @@ def _model(*middle):
     ("middle", "cores", "pays"),
     [
         ((), 1, True),
-        ((), 2, True),
-        ((), 3, False),
-        ((keras.layers.Flatten(),), 2, True),
-        ((keras.Sequential([keras.layers.Dense(2)]),), 2, True),
-        ((keras.layers.BatchNormalization(),), 2, False),
-        ((layers.DenseFlipout(2),), 2, False),
-        ((keras.layers.Dropout(0.5),), 2, False),
+        ((), 2, False),
+        ((keras.layers.Flatten(),), 1, True),
+        ((keras.Sequential([keras.layers.Dense(2)]),), 1, True),
+        ((keras.layers.BatchNormalization(),), 1, False),
+        ((layers.DenseFlipout(2),), 1, False),
+        ((keras.layers.Dropout(0.5),), 1, False),
     ],
 )
-def test_dense_networks_are_vectorized_on_few_cores(
+def test_dense_networks_are_vectorized_on_one_core(
     monkeypatch, middle, cores, pays
 ):
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
     assert trajectory.pays_to_vectorize(_model(*middle)) == pays
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("batch_size", [5, 20])
+@pytest.mark.parametrize(
+    ("inter_op", "intra_op", "pays"),
+    [(1, 1, True), (1, 0, False), (0, 1, False), (0, 0, False)],
+)
+def test_the_threads_of_tensorflow_count(monkeypatch, inter_op, intra_op, pays):
+    for name, number in (("inter", inter_op), ("intra", intra_op)):
+        monkeypatch.setattr(
+            tf.config.threading,
+            f"get_{name}_op_parallelism_threads",
+            lambda number=number: number,
+        )
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    assert trajectory.pays_to_vectorize(_model()) == pays
+
+
+@pytest.mark.parametrize(
+    "batch_size", [5, pytest.param(20, marks=pytest.mark.slow)]
+)
 def test_the_choice_makes_no_difference_but_rounding(
     rng, monkeypatch, batch_size
 ):

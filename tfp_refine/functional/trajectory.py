@@ -18,8 +18,6 @@ from tfp_refine.functional import train as train_lib
 
 # Segments between which Python shows, and saves, how far it is.
 _SEGMENTS = 20
-# Cores above which members are mapped, one on each.
-_CORES = 2
 
 
 class Trajectory(NamedTuple):
@@ -135,18 +133,27 @@ def train(
 def pays_to_vectorize(model):
     """Checks whether members are faster at once, as `benchmarks` show.
 
-    Networks of dense layers alone take half of the time so, but on one core:
-    members that are mapped have a core each. Random numbers gain nothing.
+    Those of networks of dense layers alone are, by half, on an accelerator or
+    where TensorFlow has a single thread. Where it has more, mapped members have
+    one each, while an operation for all members at once is divided among
+    them, which takes longer than small ones do. Random numbers gain nothing.
     """
+    threading = tf.config.threading
+    threads = {
+        number or os.cpu_count()
+        for number in (
+            threading.get_inter_op_parallelism_threads(),
+            threading.get_intra_op_parallelism_threads(),
+        )
+    }
     layers = [
         layer
         for layer in model._flatten_layers(include_self=False)
         if layer.variables and not isinstance(layer, keras.Model)
     ]
-    has_cores = os.cpu_count() > _CORES and not tf.config.list_logical_devices(
-        "GPU"
+    return all(type(v) is keras.layers.Dense for v in layers) and (
+        threads == {1} or bool(tf.config.list_logical_devices("GPU"))
     )
-    return not has_cores and all(type(v) is keras.layers.Dense for v in layers)
 
 
 def _to_arrays(state, steps, losses, snapshots):

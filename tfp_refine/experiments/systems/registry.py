@@ -196,7 +196,7 @@ SYSTEMS = {
         ("vi", "ivon", "converted", *laplace.NAMES), variational.refine,
         variational.why_not_refinable),
     "refined_ensemble": System(
-        "refined {}", "refine", _HAVASI,
+        "refined {}", "refined_deep_ensemble", _HAVASI,
         "conv_estimator dense_estimator member_* num_eval_samples "
         "prior_scale refine_learning_* refine_steps variance_ratios",
         _ENSEMBLES, variational.refine_ensemble,
