@@ -12,6 +12,8 @@ from tfp_refine import ensembles
 from tfp_refine import layers
 from tfp_refine.functional import trajectory
 
+ENVIRONMENT = ("TF_NUM_INTEROP_THREADS", "TF_NUM_INTRAOP_THREADS")
+
 
 def _model(*middle):
     model = keras.Sequential(
@@ -41,21 +43,36 @@ def _model(*middle):
 def test_dense_networks_are_vectorized_on_one_core(
     monkeypatch, middle, cores, pays
 ):
+    for name in ENVIRONMENT:
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
     assert trajectory.pays_to_vectorize(_model(*middle)) == pays
 
 
 @pytest.mark.parametrize(
-    ("inter_op", "intra_op", "pays"),
-    [(1, 1, True), (1, 0, False), (0, 1, False), (0, 0, False)],
+    ("inter_op", "intra_op", "environment", "pays"),
+    [
+        (1, 1, "2", True),
+        (1, 0, "", False),
+        (0, 1, "", False),
+        (0, 0, "", False),
+        (0, 0, "1", True),
+        (1, 0, "1", True),
+        (0, 0, "2", False),
+        (2, 2, "1", False),
+    ],
 )
-def test_the_threads_of_tensorflow_count(monkeypatch, inter_op, intra_op, pays):
+def test_the_threads_of_tensorflow_count(
+    monkeypatch, inter_op, intra_op, environment, pays
+):
     for name, number in (("inter", inter_op), ("intra", intra_op)):
         monkeypatch.setattr(
             tf.config.threading,
             f"get_{name}_op_parallelism_threads",
             lambda number=number: number,
         )
+    for name in ENVIRONMENT:
+        monkeypatch.setenv(name, environment)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     assert trajectory.pays_to_vectorize(_model()) == pays
 

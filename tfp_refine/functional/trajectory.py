@@ -138,21 +138,26 @@ def pays_to_vectorize(model):
     one each, while an operation for all members at once is divided among
     them, which takes longer than small ones do. Random numbers gain nothing.
     """
-    threading = tf.config.threading
-    threads = {
-        number or os.cpu_count()
-        for number in (
-            threading.get_inter_op_parallelism_threads(),
-            threading.get_intra_op_parallelism_threads(),
-        )
-    }
     layers = [
         layer
         for layer in model._flatten_layers(include_self=False)
         if layer.variables and not isinstance(layer, keras.Model)
     ]
     return all(type(v) is keras.layers.Dense for v in layers) and (
-        threads == {1} or bool(tf.config.list_logical_devices("GPU"))
+        _has_one_thread() or bool(tf.config.list_logical_devices("GPU"))
+    )
+
+
+def _has_one_thread():
+    """Checks whether neither operations nor parts of them run in parallel."""
+    threading = tf.config.threading
+    settings = {
+        "TF_NUM_INTEROP_THREADS": threading.get_inter_op_parallelism_threads(),
+        "TF_NUM_INTRAOP_THREADS": threading.get_intra_op_parallelism_threads(),
+    }
+    return all(
+        str(number or os.environ.get(variable) or os.cpu_count()) == "1"
+        for variable, number in settings.items()
     )
 
 
