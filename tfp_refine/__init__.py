@@ -33,6 +33,7 @@ if not (
     from tfp_refine import models
     from tfp_refine import optimizers
     from tfp_refine import posteriors
+    from tfp_refine import recipes
     from tfp_refine import regularizers
     from tfp_refine import sampling
     from tfp_refine.posteriors import load_posterior
@@ -68,6 +69,7 @@ __all__ = [
     "posteriors",
     "predict",
     "predict_proba",
+    "recipes",
     "refine",
     "refined_deep_ensemble",
     "regularizers",

@@ -140,3 +140,31 @@ def test_members_are_not_apportioned_by_bad_weights(
 ):
     with pytest.raises(ValueError, match=message):
         ensembles.apportion(weights, num_members)
+
+
+def test_an_example_counts_as_often_as_its_weight_says(rng):
+    values = _examples(rng, num_examples=5)
+    counts = np.array([3, 0, 1, 2, 5])
+    found = ensembles.stacking_weights(values, sample_weight=counts)
+    repeated = np.repeat(values, counts, axis=1)
+    np.testing.assert_allclose(
+        found, ensembles.stacking_weights(repeated), atol=1e-7
+    )
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0], r"`sample_weight` must have shape \[30\].*\[1\]"),
+        ([-1.0] * 30, "`sample_weight` must not be negative.*-1.0"),
+        ([0.0] * 30, "`sample_weight` must not be.*0 for all"),
+    ],
+)
+def test_bad_weights_of_examples_are_refused(rng, weights, message):
+    with pytest.raises(ValueError, match=message):
+        ensembles.stacking_weights(_examples(rng), sample_weight=weights)
+
+
+def test_weights_of_low_precision_have_the_sum_1():
+    weights = np.float32([0.62, 0.3, 0.08])
+    assert ensembles.apportion(weights, 10).tolist() == [6, 3, 1]

@@ -45,7 +45,7 @@ def test_dense_networks_are_vectorized_on_one_core(
 ):
     for name in ENVIRONMENT:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(cores))
     assert trajectory.pays_to_vectorize(_model(*middle)) == pays
 
 
@@ -73,7 +73,7 @@ def test_the_threads_of_tensorflow_count(
         )
     for name in ENVIRONMENT:
         monkeypatch.setenv(name, environment)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(2))
     assert trajectory.pays_to_vectorize(_model()) == pays
 
 

@@ -834,6 +834,14 @@ BASES["refined_deep_ensemble"] = Base(
     },
     _WEIGHTS,
 )  # fmt: skip
+BASES["recipes.narrow_posteriors"] = Base(
+    _predicts(tfr.recipes.narrow_posteriors),
+    lambda: {
+        "ensemble": _posterior("deep_ensemble"),
+        "kl_scales": [1.0] * _posterior("deep_ensemble").num_members,
+        "num_train_examples": 40, "scale": 0.01, "seed": 1,
+    },
+)  # fmt: skip
 for _name in ("nuts", "nuts_last_layer"):
     BASES[f"sampling.{_name}"] = Base(
         _predicts(getattr(tfr.sampling, _name)),
@@ -940,7 +948,7 @@ _add("ensembles.TemperatureScaling.fit",
      x=_X40, y=_Y40)  # fmt: skip
 _add("ensembles.stacking_weights", tfr.ensembles.stacking_weights,
      log_likelihood=np.log([[0.5, 0.1], [0.2, 0.3]]),
-     concentration=2.0)  # fmt: skip
+     sample_weight=[1.0, 2.0], concentration=2.0)  # fmt: skip
 _add("ensembles.apportion", tfr.ensembles.apportion, weights=[0.7, 0.3],
      num_members=3)  # fmt: skip
 

@@ -96,13 +96,44 @@ def test_refinement_can_start_from_them(networks):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kl_scales": (1.0, 1.0)}, r"`kl_scales` must be 3 .*Received.*1.0"),
+        (
+            {"kl_scales": (1.0, 1.0)},
+            r"`kl_scales` must have shape \[3\].*\[2\]",
+        ),
+        ({"kl_scales": 1.0}, r"`kl_scales` must have shape \[3\]"),
         ({"kl_scales": (1.0, 1.0, 0.0)}, "`kl_scales` must be.*Received.*0.0"),
         ({"scale": -1.0}, "must be .*positive.*Received.*-1.0"),
         ({"estimator": "none"}, "`estimator` must be.*none"),
+        ({"raw_noise": np.nan}, "`raw_noise` must be.*finite.*nan"),
+        (
+            {"raw_noise": [0.0, 1.0]},
+            r"`raw_noise` must have shape \[1\].*\[2\]",
+        ),
     ],
-    ids=["too few", "zero", "scale", "estimator"],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
 def test_bad_arguments_are_refused(networks, options, message):
     with pytest.raises(ValueError, match=message):
         narrow(networks, **options)
+
+
+def test_a_noise_needs_a_layer_for_it():
+    x = np.random.default_rng(0).normal(size=(N, 2)).astype(np.float32)
+    networks = tfr.ensembles.deep_ensemble(
+        build(keras.layers.Dense(2)), x, x[:, :1], num_members=M, steps=1,
+        seed=1, verbose=0,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="HomoscedasticNoise.*raw_noise=0.5"):
+        narrow(networks, raw_noise=0.5)
+
+
+def test_only_ensembles_get_posteriors():
+    with pytest.raises(ValueError, match="EnsemblePosterior.*Sequential"):
+        narrow(build(keras.layers.Dense(2)))
+
+
+def test_weights_may_be_single_numbers(networks):
+    # Those of the prior are, which empirical Bayes learns.
+    found = narrow(networks, regularizer="empirical_bayes_kl")
+    _, scales = of_member(found, 0)
+    np.testing.assert_allclose(scales[0], 0.01, rtol=1e-5)

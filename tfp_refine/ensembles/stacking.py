@@ -14,7 +14,10 @@ _MAX_STEPS = 20000
 
 
 def stacking_weights(
-    log_likelihood: npt.ArrayLike, *, concentration: float = 2.0
+    log_likelihood: npt.ArrayLike,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+    concentration: float = 2.0,
 ) -> np.ndarray:
     """Computes the weights of a mixture of predictive distributions.
 
@@ -27,6 +30,8 @@ def stacking_weights(
     Args:
         log_likelihood: `log p_k(y_n)`, nats, of `N` held-out examples under `K`
             predictive distributions, each averaged over its draws, `[K, N]`.
+        sample_weight: How often each example counts, `[N]`, not negative. Once
+            if `None`.
         concentration: Concentration of the Dirichlet prior, at least 1. 1 gives
             the maximum likelihood; 2 counts as if each component had explained
             one example more. Defaults to `2.0`.
@@ -37,7 +42,8 @@ def stacking_weights(
     Raises:
         ValueError: If `log_likelihood` is not a matrix with rows and columns,
             has NaN or positive infinity, or an example that is impossible under
-            all components; or `concentration` is less than 1.
+            all components; weights are not one for each example, or negative;
+            or `concentration` is less than 1.
 
     Example:
 
@@ -71,14 +77,22 @@ def stacking_weights(
             f"Received: {log_likelihood!r}"
         )
     count, num_examples = values.shape
-    total = num_examples + count * (concentration - 1.0)
+    counts = np.ones(num_examples)
+    if sample_weight is not None:
+        counts = _validation.array("sample_weight", sample_weight, num_examples)
+        if np.any(counts < 0.0) or not np.any(counts):
+            raise ValueError(
+                "`sample_weight` must not be negative, nor 0 for all examples. "
+                f"Received: sample_weight={counts.tolist()}"
+            )
+    total = counts.sum() + count * (concentration - 1.0)
     weights = np.full(count, 1.0 / count)
     for _ in range(_MAX_STEPS):
         with np.errstate(divide="ignore"):
             joint = values + np.log(weights)[:, np.newaxis]
         shares = scipy.special.softmax(joint, axis=0)
         before = weights
-        weights = (shares.sum(axis=1) + concentration - 1.0) / total
+        weights = (shares @ counts + concentration - 1.0) / total
         if np.max(np.abs(weights - before)) < _TOLERANCE:
             break
     return weights
@@ -109,12 +123,15 @@ def apportion(weights: npt.ArrayLike, num_members: int) -> np.ndarray:
     """
     num_members = _validation.positive_integer("num_members", num_members)
     weights = _validation.array("weights", weights, None)
-    if np.any(weights < 0.0) or not math.isclose(weights.sum(), 1.0):
+    # As precise as float32 is.
+    if np.any(weights < 0.0) or not math.isclose(
+        weights.sum(), 1.0, rel_tol=1e-5
+    ):
         raise ValueError(
             "`weights` must not be negative, and have the sum 1. "
             f"Received: weights={weights.tolist()}"
         )
-    exact = weights * num_members
+    exact = weights / weights.sum() * num_members
     counts = np.floor(exact).astype(int)
     largest = np.argsort(counts - exact, kind="stable")
     counts[largest[: num_members - counts.sum()]] += 1

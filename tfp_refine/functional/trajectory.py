@@ -156,9 +156,16 @@ def _has_one_thread():
         "TF_NUM_INTRAOP_THREADS": threading.get_intra_op_parallelism_threads(),
     }
     return all(
-        str(number or os.environ.get(variable) or os.cpu_count()) == "1"
+        str(number or os.environ.get(variable) or _num_cores()) == "1"
         for variable, number in settings.items()
     )
+
+
+def _num_cores():
+    """Counts the cores that this process may use, as TensorFlow does."""
+    if hasattr(os, "sched_getaffinity"):  # on Linux
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count()
 
 
 def _to_arrays(state, steps, losses, snapshots):

@@ -21,7 +21,7 @@ class HomoscedasticNoise(shown_layer.ShownLayer):
     where the raw scales are the same for all inputs: train it with
     `losses.HeteroscedasticGaussianNLL`, whose default reads a raw scale as
     `softplus` does. The scale is a point estimate, trained with the model as an
-    ordinary weight, and unchanged by refinement.
+    ordinary weight, and unchanged by refinement unless `refine_deterministic`.
 
     {args}
 

@@ -39,9 +39,10 @@ def narrow_posteriors(
         num_train_examples: Number of training examples.
         scale: Standard deviation of all weights where the factor is at least 1.
             Defaults to `0.01`.
-        raw_noise: Value that the weight of a `HomoscedasticNoise` starts from,
-            a number or `[D]`, as `raw_noise` of the loss returns it. Defaults
-            to `None`, the trained one.
+        raw_noise: Values that the weights of `HomoscedasticNoise` layers start
+            from, one for all or one for each of `D` weights, `[D]`, as
+            `raw_noise` of the loss returns them. Defaults to `None`, the
+            trained ones.
         estimator: As for `models.to_bayesian`.
         regularizer: As for `models.to_bayesian`, the prior.
         seed: Integer that fixes the noise; fresh if `None`.
@@ -54,15 +55,26 @@ def narrow_posteriors(
         ValueError: If an argument is invalid, or the networks cannot get
             posteriors.
     """
-    if len(kl_scales) != ensemble.num_members:
+    if not isinstance(ensemble, posteriors.EnsemblePosterior):
         raise ValueError(
-            f"`kl_scales` must be {ensemble.num_members} numbers, one for each "
-            f"network. Received: kl_scales={list(kl_scales)}"
+            "`ensemble` must be an EnsemblePosterior, such as `deep_ensemble` "
+            f"returns. Received: {type(ensemble).__name__}"
         )
-    factors = [
-        math.sqrt(min(1.0, _validation.positive("kl_scales", kl_scale)))
-        for kl_scale in kl_scales
-    ]
+    kl_scales = _validation.array("kl_scales", kl_scales, ensemble.num_members)
+    for kl_scale in kl_scales:
+        _validation.positive("kl_scales", kl_scale)
+    variables = noises(ensemble.model)
+    if raw_noise is not None:
+        size = sum(math.prod(variable.shape) for variable in variables)
+        if not size:
+            raise ValueError(
+                "`raw_noise` needs a model with a trainable HomoscedasticNoise."
+                f" Received: raw_noise={raw_noise!r} for the model "
+                f"'{ensemble.model.name}' without one"
+            )
+        raw_noise = _validation.array("raw_noise", raw_noise)
+        if raw_noise.ndim:
+            raw_noise = _validation.array("raw_noise", raw_noise, size)
     converted = models.to_bayesian(
         ensemble,
         num_train_examples=num_train_examples,
@@ -72,32 +84,31 @@ def narrow_posteriors(
         initializer=None,
         seed=seed,
     )
-    view, params = converted.view, np.array(converted.params)
+    view = converted.view
     weights = functional.variational_weights(view.model)
-    is_scale = _places(view, [w.untransformed_scale for w in weights])
-    for vector, factor in zip(params, factors, strict=True):
-        vector[is_scale] = softplus.inverse_of_float(factor * scale)
+    is_scale = places(view, [w.untransformed_scale for w in weights])
+    for vector, kl_scale in zip(converted.params, kl_scales, strict=True):
+        vector[is_scale] = softplus.inverse_of_float(
+            scale * math.sqrt(min(1.0, kl_scale))
+        )
     if raw_noise is not None:
-        noise = [layer.untransformed_scale for layer in noises(view.model)]
-        params[:, _places(view, noise)] = raw_noise
-    return posteriors.EnsemblePosterior(
-        view, params, converted.fixed, converted.link
-    )
+        converted.params[:, places(view, noises(view.model))] = raw_noise
+    return converted
 
 
 def noises(model):
-    """Lists the layers of a model that are a learned homoscedastic noise."""
+    """Lists the variables of the learned homoscedastic noises of a model."""
     return [
-        layer
+        layer.untransformed_scale
         for layer in model._flatten_layers()
         if isinstance(layer, layers.HomoscedasticNoise)
         and layer.untransformed_scale.trainable
     ]
 
 
-def _places(view, variables):
-    """Returns which numbers of a vector belong to some variables, `[P]`."""
+def places(view, variables):
+    """Says which numbers of a vector belong to some variables, `[P]`."""
     chosen = {id(variable) for variable in variables}
     return np.concatenate(
-        [np.full(np.prod(v.shape), id(v) in chosen) for v in view.variables]
+        [np.full(math.prod(v.shape), id(v) in chosen) for v in view.variables]
     )

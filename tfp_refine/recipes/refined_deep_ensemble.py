@@ -10,17 +10,18 @@ from typing import Any
 
 import keras
 import numpy as np
+import scipy.optimize
 import scipy.special
 import tensorflow as tf
 
 from tfp_refine import _validation
 from tfp_refine import ensembles
 from tfp_refine import functional
-from tfp_refine import losses
 from tfp_refine import posteriors
 from tfp_refine import refinement
 from tfp_refine.ensembles import initial_members
 from tfp_refine.functional import resumable
+from tfp_refine.functional import update_rules
 from tfp_refine.recipes import narrow
 from tfp_refine.refinement import objective as objective_lib
 from tfp_refine.refinement import settings as settings_lib
@@ -28,6 +29,8 @@ from tfp_refine.refinement import settings as settings_lib
 # Draws of each member that held-out data are scored by, and examples at a time.
 _DRAWS_PER_MEMBER = 10
 _BLOCK = 1024
+# Least and greatest raw value of a noise to start from.
+_RAW_NOISES = (-12.0, 12.0)
 # Random streams, below the seed.
 _SPLIT, _NETWORKS, _NOISE, _REFINEMENT, _DRAWS = range(5)
 
@@ -50,7 +53,7 @@ def refined_deep_ensemble(
     initial_scale: float = 0.01,
     estimator: str = "local_reparameterization",
     variance_ratios: Sequence[float] = (0.7,) * 5,
-    refine_steps: int = 200,
+    refine_steps: int | refinement.AdaptiveSteps = 200,
     refine_learning_rate: float = 1e-2,
     loss: Any = None,
     checkpoint_dir: str | os.PathLike | None = None,
@@ -60,22 +63,27 @@ def refined_deep_ensemble(
     """Trains a deep ensemble of plain Keras models, and refines its members.
 
     Each network of the ensemble gets a narrow posterior, which refinement
-    widens where the data allow it. Factors on the KL divergence decide by how
-    much: members with a small one are cold, and sharp; those with a large one
-    warm, and safe. How many members get which factor is chosen on held-out
-    data, by the weights of the mixture that predicts these best: networks are
-    trained on the rest of the training data, refined with each factor, and
-    scored. Then networks are trained on all data, and refined.
+    widens where the data allow it. A factor on the KL divergence sets how far:
+    members with a factor below 1 are *cold*, with sharper predictions; those
+    with a factor above 1 are *warm*, with wider ones. Held-out data choose how
+    many members get which factor: networks are trained on the rest of the
+    training data, refined with each factor, and the weights of the mixture that
+    predicts the held-out data best apportion the members. Then networks are
+    trained on all data, and refined.
 
-    A noise that is one learned number (`layers.HomoscedasticNoise`) starts, in
-    the refinement, from the error of the networks on the held-out data.
+    A noise that is one learned number for each target
+    (`layers.HomoscedasticNoise`) collapses in such networks. In the refinement
+    it starts from the value that is most likely for the held-out data.
 
-    Memory: the data twice, and that of `ensembles.deep_ensemble` and `refine`.
+    Memory: twice the data, and the memory of `ensembles.deep_ensemble` and
+    `refine`.
 
     Args:
         model: Built and compiled `keras.Model` of plain Keras layers, which is
             not changed, or a function of a seed that returns one: as for
-            `ensembles.deep_ensemble`.
+            `ensembles.deep_ensemble`. Its regularizers count in the training of
+            the networks; `keras.regularizers.L2(0.5 / N)` is the prior
+            `N(0, 1)`.
         x: Training inputs, `[N, ...]` (or nested), or batches of `(x, y)` or
             `(x, y, sample_weight)`, such as a `tf.data.Dataset`, a
             `keras.utils.PyDataset` or a generator, which are read into memory.
@@ -83,24 +91,33 @@ def refined_deep_ensemble(
             `None` for batches.
         sample_weight: As for `refine`.
         class_weight: As for `refine`.
-        num_members: `M`, number of networks and of members.
-        steps: Training steps of each network. The defaults of this and of the
-            rates suit small dense networks.
-        batch_size: Examples in a step, of training and refinement.
-        learning_rate: Adam's in the training of the networks.
-        learning_rate_decay: Of this rate, as for `ensembles.deep_ensemble`.
-        kl_scales: Factors on the KL divergence to choose from. With a single
-            one no data are held out, and the networks are trained once.
+        num_members: `M`, number of networks and of members. Defaults to `10`.
+        steps: Training steps of each network. Defaults to `20000`, which, as
+            the rates, suits small dense networks.
+        batch_size: Examples in a step, of training and refinement. Defaults to
+            `128`.
+        learning_rate: Adam's in the training of the networks. Defaults to
+            `1e-2`.
+        learning_rate_decay: Decay of this rate, as for
+            `ensembles.deep_ensemble`. Defaults to `"cosine"`.
+        kl_scales: Factors on the KL divergence to choose from, `K` positive
+            numbers. A single one needs no held-out data, unless there is a
+            homoscedastic noise: then networks are trained once. Defaults to
+            `(3.0, 1.0, 0.3, 0.1)`.
         held_out_fraction: Part of the training data that chooses, in (0, 1).
+            Defaults to `0.2`.
         regularizer: KL regularizer of kernels and biases, or its name: the
             prior, a Gaussian. Defaults to `N(0, 1)`.
         initial_scale: Standard deviation of the posteriors before they are
             refined; cold ones have it times the square root of their factor.
-        estimator: How layers draw in the refinement, as for
-            `models.to_bayesian`.
+            Defaults to `0.01`.
+        estimator: Estimator of the layers in the refinement, as for
+            `models.to_bayesian`. Defaults to `"local_reparameterization"`.
         variance_ratios: As for `refine`.
         refine_steps: Steps of each auxiliary variable, as `steps` of `refine`.
-        refine_learning_rate: As `learning_rate` of `refine`.
+            Defaults to `200`.
+        refine_learning_rate: Learning rate of the refinement, as
+            `learning_rate` of `refine`. Defaults to `1e-2`.
         loss: As for `refine`. Defaults to the loss that the model was compiled
             with.
         checkpoint_dir: Folder to save progress in, and to continue from.
@@ -108,24 +125,30 @@ def refined_deep_ensemble(
         verbose: 0 is silent, 1 shows progress bars, 2 lines.
 
     Returns:
-        ensemble: `RefinedEnsemble` of `M` members. Its `history` also has
-            `kl_scale [M]`, and of the choice `kl_scales [K]` and their
-            `held_out_weights [K]`.
+        ensemble: `RefinedEnsemble` of `M` members. Its `history` also has the
+            factor of each member, `kl_scale [M]`, and `candidate_kl_scales [K]`
+            with their `held_out_weights [K]`.
 
     Raises:
         ValueError: If an argument is invalid, the data do not fit the model,
             the model cannot get posteriors, the loss is no log likelihood, or
             the folder belongs to other work.
-        FloatingPointError: If a training diverges.
+        FloatingPointError: If a training diverges, or the refinements with all
+            factors do.
+
+    Warns:
+        RuntimeWarning: If all members with one factor diverge; no member gets
+            it.
 
     Example:
 
     ```python
+    prior = keras.regularizers.L2(0.5 / len(x_train))
     network = keras.Sequential(
         [
             keras.Input(x_train.shape[1:]),
-            keras.layers.Dense(50, "relu"),
-            keras.layers.Dense(2),
+            keras.layers.Dense(50, "relu", kernel_regularizer=prior),
+            keras.layers.Dense(2, kernel_regularizer=prior),
         ]
     )
     network.compile(loss=tfp_refine.losses.HeteroscedasticGaussianNLL())
@@ -139,7 +162,16 @@ def refined_deep_ensemble(
         - [Yao et al., 2018](https://doi.org/10.1214/17-BA1091), the weights
     """
     _validation.all_positive_integers(num_members=num_members, steps=steps)
+    _validation.positive("learning_rate", learning_rate)
+    _validation.positive("refine_learning_rate", refine_learning_rate)
+    _validation.one_of(
+        "learning_rate_decay", learning_rate_decay, update_rules.DECAYS
+    )
+    if not isinstance(refine_steps, refinement.AdaptiveSteps):
+        _validation.positive_integer("refine_steps", refine_steps)
     kl_scales = _check_kl_scales(kl_scales)
+    if checkpoint_dir is not None:
+        checkpoint_dir = _validation.path("checkpoint_dir", checkpoint_dir)
     seed = resumable.check_seed(seed, checkpoint_dir)
     data, num_examples = functional.data.examples(
         x, y, sample_weight, class_weight
@@ -147,6 +179,7 @@ def refined_deep_ensemble(
     recipe = _Recipe(
         model=model,
         loss=loss,
+        num_members=num_members,
         training={
             "steps": steps,
             "batch_size": batch_size,
@@ -168,22 +201,22 @@ def refined_deep_ensemble(
         seed=seed,
         verbose=verbose,
     )
-    recipe.check(data)
-    weights, raw_noise = np.ones(1), None
-    if len(kl_scales) > 1:
+    has_noise = recipe.check(data)
+    held = rest = None
+    if len(kl_scales) > 1 or has_noise:
         held, rest = _split(data, num_examples, held_out_fraction, seed)
-        weights, raw_noise = recipe.choose(held, rest, kl_scales, num_members)
+    checkpoint = recipe.open_checkpoint(data, kl_scales, held_out_fraction)
+    weights, raw_noise = np.ones(1), None
+    if held is not None:
+        weights, raw_noise = recipe.choose(held, rest, kl_scales)
     of_members = np.repeat(kl_scales, ensembles.apportion(weights, num_members))
     refined = recipe.refine(
-        recipe.train(data, num_members, "all"),
-        data,
-        of_members,
-        raw_noise,
-        "all",
+        recipe.train(data, "all"), data, of_members, raw_noise, "all"
     )
+    del checkpoint  # whose lock held until now
     refined.history |= {
         "kl_scale": of_members[refined.history["members"]],
-        "kl_scales": kl_scales,
+        "candidate_kl_scales": kl_scales,
         "held_out_weights": weights,
     }
     return refined
@@ -195,49 +228,103 @@ class _Recipe:
 
     model: Any
     loss: Any
+    num_members: int
     training: dict[str, Any]
     conversion: dict[str, Any]
     refinement: dict[str, Any]
-    folder: str | os.PathLike | None
+    folder: pathlib.Path | None
     seed: int
     verbose: int
 
     def check(self, data):
-        """Raises now the `ValueError`s of a refinement after long training."""
+        """Raises now the `ValueError`s of a refinement after long training.
+
+        Returns whether the model has a homoscedastic noise.
+        """
         start = initial_members.initial_members(self.model, 1, self.seed)
         network = posteriors.EnsemblePosterior(*start)
-        settings = settings_lib.Settings(**self._settings([1.0], None))
+        if any(
+            getattr(layer, "variational_weights", ())
+            for layer in network.model._flatten_layers()
+        ):
+            raise ValueError(
+                "`model` must be of plain Keras layers, which get posteriors "
+                f"later. Received: the model '{network.model.name}', which has "
+                "variational layers"
+            )
         objective_lib.of_settings(
-            self._posteriors(network, data, [1.0]), _given(data), settings
+            self._posteriors(network, data, [1.0]),
+            _given(data),
+            settings_lib.Settings(**self._settings([1.0], None)),
         )
+        return bool(narrow.noises(network.model))
 
-    def choose(self, held, rest, kl_scales, num_members):
+    def open_checkpoint(self, data, kl_scales, held_out_fraction):
+        """Opens the record of the work in the folder, or returns `None`."""
+        checkpoint = resumable.open_checkpoint(
+            self.folder,
+            "refined_deep_ensemble",
+            {
+                "seed": self.seed,
+                "num_members": self.num_members,
+                "kl_scales": [*kl_scales],
+                "held_out_fraction": held_out_fraction,
+                **{
+                    f"{part} {name}": repr(value)
+                    for part in ("training", "conversion", "refinement")
+                    for name, value in getattr(self, part).items()
+                },
+            },
+            _given(data),
+        )
+        if checkpoint is not None and checkpoint.load() is None:
+            checkpoint.save({})
+        return checkpoint
+
+    def choose(self, held, rest, kl_scales):
         """Weighs factors by predictions of held-out data.
 
         Returns the weights `[K]`, and the raw value that a homoscedastic noise
         starts from, `[D]`, or `None` without one.
         """
-        networks = self.train(rest, num_members, "held_out")
+        networks = self.train(rest, "held_out")
         raw_noise = self._raw_noise(networks, held)
-        scores = []
+        if len(kl_scales) == 1:
+            return np.ones(1), raw_noise
+        scores, found, error = [], [], None
         for kl_scale in kl_scales:
-            refined = self.refine(
-                networks,
-                rest,
-                np.full(num_members, kl_scale),
-                raw_noise,
-                f"held_out_{kl_scale:g}",
-            )
+            try:
+                refined = self.refine(
+                    networks,
+                    rest,
+                    np.full(self.num_members, kl_scale),
+                    raw_noise,
+                    f"held_out_{kl_scale}",
+                )
+            except FloatingPointError as raised:
+                error = raised
+                _validation.warn(
+                    f"No member gets the factor {kl_scale}. {error}",
+                    RuntimeWarning,
+                )
+                continue
             scores.append(self._log_likelihood(refined, held))
-        return ensembles.stacking_weights(scores), raw_noise
+            found.append(kl_scale)
+        if not found:
+            raise error
+        weights = np.zeros(len(kl_scales))
+        weights[np.isin(kl_scales, found)] = ensembles.stacking_weights(
+            scores, sample_weight=_of_examples(held)
+        )
+        return weights, raw_noise
 
-    def train(self, data, num_members, name):
+    def train(self, data, name):
         """Trains networks, an `EnsemblePosterior` of points."""
         return ensembles.deep_ensemble(
             self.model,
             **_given(data),
             **self.training,
-            num_members=num_members,
+            num_members=self.num_members,
             loss=self.loss,
             checkpoint_dir=self._checkpoint_dir(name),
             seed=functional.seeds.key(self.seed, _NETWORKS),
@@ -268,12 +355,8 @@ class _Recipe:
         return {
             **self.refinement,
             "num_members": len(kl_scales),
-            "learning_rate_decay": "linear",
             "loss": self.loss,
             "kl_scale": kl_scales,
-            "keep_better": True,
-            "num_eval_samples": 10,
-            "max_eval_examples": 2048,
             "refine_deterministic": True,  # such as the noise
             "checkpoint_dir": self._checkpoint_dir(name),
             "seed": functional.seeds.key(self.seed, _REFINEMENT),
@@ -283,25 +366,64 @@ class _Recipe:
     def _checkpoint_dir(self, name):
         if None in (self.folder, name):
             return None
-        return pathlib.Path(self.folder) / name
+        return self.folder / name
 
     def _raw_noise(self, networks, held):
-        """Finds the noise of the size of the networks' errors, raw, `[D]`."""
-        x, y, *_ = held
-        objective = functional.Objective(networks.view, x, y, self.loss)
-        if not narrow.noises(networks.model) or not isinstance(
-            objective.loss, losses.HeteroscedasticGaussianNLL
-        ):
-            return None
-        loc, _ = objective.loss.loc_and_scale(
-            networks.predict(x, networks.num_members)
+        """Finds the most likely homoscedastic noise of networks, raw, `[D]`.
+
+        It is `None` without such a noise.
+        """
+        view = networks.view
+        indices = np.flatnonzero(
+            narrow.places(view, narrow.noises(networks.model))
         )
-        squares = np.square(np.asarray(loc) - np.reshape(y, loc.shape[1:]))
-        errors = np.sqrt(np.mean(squares.reshape(-1, squares.shape[-1]), 0))
-        return [objective.loss.raw_noise(error) for error in errors]
+        if not len(indices):
+            return None
+        objective = functional.Objective(view, loss=self.loss, **_given(held))
+
+        def mean_nll(raw, params, fixed, block):
+            with tf.GradientTape() as tape:
+                tape.watch(raw)
+                params = tf.tensor_scatter_nd_update(
+                    params, indices[:, np.newaxis], tf.cast(raw, params.dtype)
+                )
+                nll = tf.reduce_sum(objective.nll(block, params, fixed, 0, 0))
+                nll = tf.cast(nll, raw.dtype) / objective.num_examples
+            return nll, tape.gradient(nll, raw)
+
+        program = functional.Program(
+            mean_nll, varying=(False, False, False, True)
+        )
+
+        def of_all(raw):
+            found = [
+                program(raw, *networks.weights_of(member), block)
+                for _, block in functional.streams.blocks(
+                    objective.data, _BLOCK
+                )
+                for member in range(networks.num_members)
+            ]
+            return tuple(
+                np.mean([part[i].numpy() for part in found], 0)
+                for i in range(2)
+            )
+
+        return scipy.optimize.minimize(
+            of_all,
+            np.zeros(len(indices)),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[_RAW_NOISES] * len(indices),
+        ).x
 
     def _log_likelihood(self, refined, held):
-        """Computes that of each held-out example, nats, `[n]`."""
+        """Computes that of each held-out example, nats, `[n]`.
+
+        It is that of the mixture of all draws. Weights of examples do not
+        count; those of positions do.
+        """
+        if _of_examples(held) is not None:
+            held = held[:2]
         view, count = refined.view, _DRAWS_PER_MEMBER * refined.num_members
         members = [refined.weights_of(m) for m in range(refined.num_members)]
         objective = functional.Objective(
@@ -328,38 +450,47 @@ class _Recipe:
 
 def _check_kl_scales(kl_scales):
     """Returns the factors to choose from, an array `[K]`."""
-    kl_scales = [
-        _validation.positive("kl_scales", kl_scale) for kl_scale in kl_scales
-    ]
-    if not kl_scales:
+    found = _validation.array("kl_scales", kl_scales, None)
+    if np.any(found <= 0.0) or len(np.unique(found)) < len(found):
         raise ValueError(
-            "`kl_scales` must hold at least one factor. "
-            f"Received: kl_scales={kl_scales}"
+            "`kl_scales` must be positive numbers, all different. "
+            f"Received: kl_scales={kl_scales!r}"
         )
-    return np.array(kl_scales)
+    return found
 
 
 def _split(data, num_examples, fraction, seed):
     """Returns held-out data, and the rest."""
-    if not 0.0 < fraction < 1.0:
-        raise ValueError(
-            "`held_out_fraction` must be in (0, 1). "
-            f"Received: held_out_fraction={fraction!r}"
-        )
+    fraction = _validation.proportion("held_out_fraction", fraction, one=False)
     count = math.ceil(fraction * num_examples)
     if count == num_examples:
         raise ValueError(
-            "Factors that held-out data choose need at least two training "
-            f"examples. Received: {num_examples} and "
-            f"held_out_fraction={fraction}"
+            "Held-out data need at least two training examples. Received: "
+            f"{num_examples} examples and held_out_fraction={fraction}"
         )
     rng = np.random.default_rng(functional.seeds.key(seed, _SPLIT))
     rows = rng.permutation(num_examples)
-    return _rows(data, rows[:count]), _rows(data, rows[count:])
+    parts = _rows(data, rows[:count]), _rows(data, rows[count:])
+    for part in parts:
+        if len(part) > 2 and not any(
+            np.any(leaf) for leaf in keras.tree.flatten(part[2])
+        ):
+            raise ValueError(
+                "Held-out examples, and the rest, need one with a weight above "
+                f"0. Received: {count} of {num_examples} examples held out by "
+                f"held_out_fraction={fraction}, with too few weights above 0"
+            )
+    return parts
 
 
 def _rows(data, rows):
     return keras.tree.map_structure(lambda leaf: tf.gather(leaf, rows), data)
+
+
+def _of_examples(data):
+    """Returns the weights of data, `[n]`; `None` without, or of positions."""
+    is_one = len(data) > 2 and not keras.tree.is_nested(data[2])
+    return data[2] if is_one and data[2].shape.rank == 1 else None
 
 
 def _given(data):

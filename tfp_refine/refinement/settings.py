@@ -43,12 +43,12 @@ class Settings:
     steps: int | adaptive_steps.AdaptiveSteps
     batch_size: int
     learning_rate: float
-    learning_rate_decay: str | None
-    keep_better: bool
-    num_eval_samples: int
-    max_eval_examples: int
-    refine_deterministic: bool
-    seed: int | None
+    learning_rate_decay: str | None = None
+    keep_better: bool = True
+    num_eval_samples: int = 10
+    max_eval_examples: int = 2048
+    refine_deterministic: bool = False
+    seed: int | None = None
     kl_scale: float | Sequence[float] = 1.0
     loss: Any = None
     members: Sequence[int] | None = None
