@@ -155,7 +155,7 @@ network.add(keras.layers.Dense(50, "relu"))
 network.add(keras.layers.Dense(10))
 network.compile(loss=tfr.losses.CategoricalNLL())
 ensemble = tfr.refined_deep_ensemble(
-    network, x, y, num_members=5, steps=2000, seed=1, verbose=0
+    network, x, y, num_networks=5, steps=2000, seed=1, verbose=0
 )
 values = ensemble.predict_proba(x_test, seed=1)
 nll = tfr.metrics.negative_log_likelihood(y_test, values[None])

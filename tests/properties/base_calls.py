@@ -828,12 +828,14 @@ for _room, _name, _tiny in (
 BASES["refined_deep_ensemble"] = Base(
     _predicts(tfr.refined_deep_ensemble),
     lambda: {
-        "model": posterior_cases.network(), **_TRAINED, "num_members": 2,
+        "model": posterior_cases.network(), **_TRAINED, "num_networks": 2,
         "steps": 2, "refine_steps": 1, "variance_ratios": (0.5,),
         "kl_scales": (1.0, 0.1), "held_out_fraction": 0.2,
     },
     _WEIGHTS,
 )  # fmt: skip
+_add("recipes.divide_networks", tfr.recipes.divide_networks,
+     kl_scales=[3.0, 1.0], weights=[0.7, 0.3], num_networks=3)  # fmt: skip
 BASES["recipes.narrow_posteriors"] = Base(
     _predicts(tfr.recipes.narrow_posteriors),
     lambda: {

@@ -15,7 +15,7 @@ N, M, SEED = 40, 2, 3
 FOLDERS = ["all", "held_out", "held_out_0.1", "held_out_100.0"]
 SCALES = (100.0, 0.1)
 OPTIONS = {
-    "num_members": M, "steps": 30, "batch_size": 16, "refine_steps": 40,
+    "num_networks": M, "steps": 30, "batch_size": 16, "refine_steps": 40,
     "variance_ratios": (0.5, 0.5), "kl_scales": SCALES, "seed": SEED,
     "verbose": 0,
 }  # fmt: skip
@@ -102,8 +102,9 @@ def test_held_out_data_weigh_the_factors(refined, weighted):
     # Scores are of 20 draws, here of 2000.
     np.testing.assert_allclose(found, weights, atol=0.03)
     assert refined.history["candidate_kl_scales"].tolist() == list(SCALES)
-    expected = np.repeat(SCALES, ensembles.apportion(found, M))
-    np.testing.assert_array_equal(refined.history["kl_scale"], expected)
+    kl_scales, shares = recipes.divide_networks(SCALES, found, M)
+    np.testing.assert_array_equal(refined.history["kl_scale"], kl_scales)
+    np.testing.assert_allclose(refined.member_weights, shares)
 
 
 def test_one_factor_needs_no_held_out_data():
@@ -235,7 +236,7 @@ def test_data_without_noise_get_colder_members():
     for noise in (0.0, 0.5):
         found = tfr.refined_deep_ensemble(
             build(units=20), *make_data(noise, 100), steps=3000, seed=1,
-            num_members=4, verbose=0,
+            num_networks=4, verbose=0,
         )  # fmt: skip
         means.append(np.mean(np.log(found.history["kl_scale"])))
     assert means[0] < means[1]
@@ -252,7 +253,7 @@ def test_data_without_noise_get_colder_members():
         ({"held_out_fraction": "0.2"}, "`held_out_fraction` must be.*0.2"),
         ({"checkpoint_dir": 3}, "`checkpoint_dir` must be a path.*3"),
         ({"held_out_fraction": 0.99}, "at least two .*Received: 40 .*0.99"),
-        ({"num_members": 0}, "`num_members` must be.*Received.*0"),
+        ({"num_networks": 0}, "`num_networks` must be.*Received.*0"),
         ({"steps": 0}, "`steps` must be.*Received.*0"),
         ({"refine_steps": 0}, "`refine_steps` must be.*Received.*0"),
         ({"variance_ratios": (1.0,)}, "`variance_ratios`.*Received.*1.0"),

@@ -1,6 +1,7 @@
 """Checks of arguments that many functions take, and arguments as text."""
 
 from tfp_refine._validation.array import array
+from tfp_refine._validation.array import weights
 from tfp_refine._validation.image_shape import image_shape
 from tfp_refine._validation.kind import holds
 from tfp_refine._validation.kind import instance
@@ -48,4 +49,5 @@ __all__ = [
     "shown_call",
     "shown_value",
     "warn",
+    "weights",
 ]

@@ -37,3 +37,15 @@ def array(
             f"shape {list(found.shape)}"
         )
     return found.astype(np.float64)
+
+
+def weights(name: str, value: Any, count: int | None) -> np.ndarray:
+    """Checks the weights of a mixture; returns them with the sum 1."""
+    found = array(name, value, count)
+    # As precise as float32 is.
+    if np.any(found < 0.0) or not np.isclose(found.sum(), 1.0, rtol=1e-5):
+        raise ValueError(
+            f"`{name}` must not be negative, and have the sum 1. "
+            f"Received: {name}={found.tolist()}"
+        )
+    return found / found.sum()

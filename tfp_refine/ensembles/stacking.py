@@ -1,7 +1,5 @@
 """Weights of a mixture of predictive distributions, from held-out data."""
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 import scipy.special
@@ -122,16 +120,8 @@ def apportion(weights: npt.ArrayLike, num_members: int) -> np.ndarray:
     ```
     """
     num_members = _validation.positive_integer("num_members", num_members)
-    weights = _validation.array("weights", weights, None)
-    # As precise as float32 is.
-    if np.any(weights < 0.0) or not math.isclose(
-        weights.sum(), 1.0, rel_tol=1e-5
-    ):
-        raise ValueError(
-            "`weights` must not be negative, and have the sum 1. "
-            f"Received: weights={weights.tolist()}"
-        )
-    exact = weights / weights.sum() * num_members
+    weights = _validation.weights("weights", weights, None)
+    exact = weights * num_members
     counts = np.floor(exact).astype(int)
     largest = np.argsort(counts - exact, kind="stable")
     counts[largest[: num_members - counts.sum()]] += 1

@@ -1,9 +1,10 @@
-"""Posteriors that are mixtures of members, with equal weights."""
+"""Posteriors that are mixtures of members."""
 
 from typing import Any
 
 import keras
 import numpy as np
+import numpy.typing as npt
 
 from tfp_refine import _validation
 from tfp_refine import functional
@@ -14,10 +15,11 @@ from tfp_refine.posteriors import protocol
 
 
 class EnsemblePosterior(protocol.Posterior):
-    """Mixture of `M` members with equal weights; draw `s` is of `s % M`.
+    """Mixture of `M` members.
 
     Members are points, or, in a `MeanFieldView`, Gaussians that the layers
-    draw from.
+    draw from. Draw `s` is of member `s % M`, or, where members have weights, of
+    the one that is furthest behind its share of the draws.
 
     Args:
         view: View of the weights.
@@ -30,10 +32,13 @@ class EnsemblePosterior(protocol.Posterior):
         stacked: Whether each member has fixed weights of its own.
         input_specs: `tf.TensorSpec` of the inputs (or nested), which copies of
             subclassed models need.
+        member_weights: Weights of the members in the mixture, `[M]`, not
+            negative, with the sum 1. Equal ones if `None`.
 
     Attributes:
         params: Members' vectors, array `[M, ...]`.
         fixed: Values of the fixed weights.
+        member_weights: Weights of the members, or `None`; may be set.
 
     Example:
 
@@ -55,17 +60,48 @@ class EnsemblePosterior(protocol.Posterior):
         diagnostics: dict[str, float] | None = None,
         stacked: bool = True,
         input_specs: Any = None,
+        member_weights: npt.ArrayLike | None = None,
     ) -> None:
         super().__init__(view, link, history, diagnostics)
         self.params = np.asarray(params)
         self.fixed = fixed
         self._stacked = stacked
         self._input_specs = input_specs
+        self.member_weights = member_weights
 
     @property
     def num_members(self) -> int:
         """`M`, the number of members."""
         return len(self.params)
+
+    @property
+    def member_weights(self) -> np.ndarray | None:
+        """Weights of the members, `[M]`; `None` if they are equal."""
+        return self._member_weights
+
+    @member_weights.setter
+    def member_weights(self, value: npt.ArrayLike | None) -> None:
+        if value is not None:
+            value = _validation.weights(
+                "member_weights", value, self.num_members
+            )
+        self._member_weights = value
+
+    def _numbers(self, num_samples):
+        """Returns the member of each draw, int array `[S]`.
+
+        Those of the first draws do not depend on how many there are.
+        """
+        if self.member_weights is None:
+            check_num_samples(num_samples, self.num_members)
+            return np.arange(num_samples) % self.num_members
+        numbers = np.empty(num_samples, int)
+        behind = np.zeros(self.num_members)
+        for sample in range(num_samples):
+            behind += self.member_weights
+            numbers[sample] = np.argmax(behind)
+            behind[numbers[sample]] -= 1.0
+        return numbers
 
     def _shown_arguments(self):
         return super()._shown_arguments() | {"num_members": self.num_members}
@@ -118,8 +154,7 @@ class EnsemblePosterior(protocol.Posterior):
 
     def _draw(self, num_samples, seed, at_once):
         del seed
-        check_num_samples(num_samples, self.num_members)
-        numbers = np.arange(num_samples) % self.num_members
+        numbers = self._numbers(num_samples)
         limit = max(1, protocol.MAX_NUMBERS // max(1, self.params[0].size))
         if limit >= self.num_members:
             yield protocol.Draws(
@@ -142,12 +177,14 @@ class EnsemblePosterior(protocol.Posterior):
 
     def _contents(self):
         prefix = "own" if self._stacked else "fixed"
+        weights = self.member_weights
         return {
             "stacked": self._stacked,
             "input_specs": copying.describe_specs(self._input_specs),
         }, {
             "params": self.params,
             **files.pack(self.fixed, prefix),
+            **({} if weights is None else {"member_weights": weights}),
         }
 
     @classmethod
@@ -160,6 +197,7 @@ class EnsemblePosterior(protocol.Posterior):
             link,
             stacked=stacked,
             input_specs=copying.specs_of(description["input_specs"]),
+            member_weights=arrays.get("member_weights"),
         )
 
 

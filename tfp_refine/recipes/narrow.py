@@ -32,10 +32,10 @@ def narrow_posteriors(
     smaller, in proportion to the square root of its factor.
 
     Args:
-        ensemble: `M` trained networks, such as those of
-            `ensembles.deep_ensemble`.
-        kl_scales: Factor on the KL divergence of each member, `M` numbers, as
-            `refine` takes them.
+        ensemble: Trained networks, such as those of `ensembles.deep_ensemble`.
+        kl_scales: Factor on the KL divergence of each member, `[M]`, as
+            `refine` takes them. Member `m` is around network `m` modulo their
+            number, all of which have a member.
         num_train_examples: Number of training examples.
         scale: Standard deviation of all weights where the factor is at least 1.
             Defaults to `0.01`.
@@ -60,7 +60,12 @@ def narrow_posteriors(
             "`ensemble` must be an EnsemblePosterior, such as `deep_ensemble` "
             f"returns. Received: {type(ensemble).__name__}"
         )
-    kl_scales = _validation.array("kl_scales", kl_scales, ensemble.num_members)
+    kl_scales = _validation.array("kl_scales", kl_scales, None)
+    if len(kl_scales) < ensemble.num_members:
+        raise ValueError(
+            f"`kl_scales` must be at least {ensemble.num_members} numbers, one "
+            f"for each network. Received: kl_scales={kl_scales.tolist()}"
+        )
     for kl_scale in kl_scales:
         _validation.positive("kl_scales", kl_scale)
     variables = noises(ensemble.model)
@@ -85,15 +90,22 @@ def narrow_posteriors(
         seed=seed,
     )
     view = converted.view
+    networks = np.arange(len(kl_scales)) % ensemble.num_members
+    params = converted.params[networks]
     weights = functional.variational_weights(view.model)
     is_scale = places(view, [w.untransformed_scale for w in weights])
-    for vector, kl_scale in zip(converted.params, kl_scales, strict=True):
+    for vector, kl_scale in zip(params, kl_scales, strict=True):
         vector[is_scale] = softplus.inverse_of_float(
             scale * math.sqrt(min(1.0, kl_scale))
         )
     if raw_noise is not None:
-        converted.params[:, places(view, noises(view.model))] = raw_noise
-    return converted
+        params[:, places(view, noises(view.model))] = raw_noise
+    return posteriors.EnsemblePosterior(
+        view,
+        params,
+        [value[networks] for value in converted.fixed],
+        converted.link,
+    )
 
 
 def noises(model):

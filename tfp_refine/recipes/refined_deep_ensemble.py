@@ -22,6 +22,7 @@ from tfp_refine import refinement
 from tfp_refine.ensembles import initial_members
 from tfp_refine.functional import resumable
 from tfp_refine.functional import update_rules
+from tfp_refine.recipes import division
 from tfp_refine.recipes import narrow
 from tfp_refine.refinement import objective as objective_lib
 from tfp_refine.refinement import settings as settings_lib
@@ -42,7 +43,7 @@ def refined_deep_ensemble(
     *,
     sample_weight: Any = None,
     class_weight: dict[int, float] | None = None,
-    num_members: int = 10,
+    num_networks: int = 10,
     steps: int = 20000,
     batch_size: int = 128,
     learning_rate: float = 1e-2,
@@ -65,11 +66,13 @@ def refined_deep_ensemble(
     Each network of the ensemble gets a narrow posterior, which refinement
     widens where the data allow it. A factor on the KL divergence sets how far:
     members with a factor below 1 are *cold*, with sharper predictions; those
-    with a factor above 1 are *warm*, with wider ones. Held-out data choose how
-    many members get which factor: networks are trained on the rest of the
-    training data, refined with each factor, and the weights of the mixture that
-    predicts the held-out data best apportion the members. Then networks are
-    trained on all data, and refined.
+    with a factor above 1 are *warm*, with wider ones. Held-out data weigh the
+    factors: networks are trained on the rest of the training data, refined with
+    each factor, and the mixture that predicts the held-out data best gives the
+    weights. Then networks are trained on all data, divided among the factors,
+    and refined. A factor whose weight is too small for a network has a member
+    with this weight that shares one: it keeps a cold ensemble from great
+    errors.
 
     A noise that is one learned number for each target
     (`layers.HomoscedasticNoise`) collapses in such networks. In the refinement
@@ -91,7 +94,7 @@ def refined_deep_ensemble(
             `None` for batches.
         sample_weight: As for `refine`.
         class_weight: As for `refine`.
-        num_members: `M`, number of networks and of members. Defaults to `10`.
+        num_networks: Number of networks in the ensemble. Defaults to `10`.
         steps: Training steps of each network. Defaults to `20000`, which, as
             the rates, suits small dense networks.
         batch_size: Examples in a step, of training and refinement. Defaults to
@@ -125,7 +128,8 @@ def refined_deep_ensemble(
         verbose: 0 is silent, 1 shows progress bars, 2 lines.
 
     Returns:
-        ensemble: `RefinedEnsemble` of `M` members. Its `history` also has the
+        ensemble: `RefinedEnsemble` of `M` members with `member_weights`, one
+            for each network, and perhaps a few more. Its `history` also has the
             factor of each member, `kl_scale [M]`, and `candidate_kl_scales [K]`
             with their `held_out_weights [K]`.
 
@@ -161,7 +165,7 @@ def refined_deep_ensemble(
         - [Havasi et al., 2021](https://doi.org/10.3390/e23111475)
         - [Yao et al., 2018](https://doi.org/10.1214/17-BA1091), the weights
     """
-    _validation.all_positive_integers(num_members=num_members, steps=steps)
+    _validation.all_positive_integers(num_networks=num_networks, steps=steps)
     _validation.positive("learning_rate", learning_rate)
     _validation.positive("refine_learning_rate", refine_learning_rate)
     _validation.one_of(
@@ -179,7 +183,7 @@ def refined_deep_ensemble(
     recipe = _Recipe(
         model=model,
         loss=loss,
-        num_members=num_members,
+        num_networks=num_networks,
         training={
             "steps": steps,
             "batch_size": batch_size,
@@ -209,13 +213,17 @@ def refined_deep_ensemble(
     weights, raw_noise = np.ones(1), None
     if held is not None:
         weights, raw_noise = recipe.choose(held, rest, kl_scales)
-    of_members = np.repeat(kl_scales, ensembles.apportion(weights, num_members))
+    of_members, shares = division.divide_networks(
+        kl_scales, weights, num_networks
+    )
     refined = recipe.refine(
         recipe.train(data, "all"), data, of_members, raw_noise, "all"
     )
     del checkpoint  # whose lock held until now
+    members = refined.history["members"]  # but for those that diverged
+    refined.member_weights = shares[members] / shares[members].sum()
     refined.history |= {
-        "kl_scale": of_members[refined.history["members"]],
+        "kl_scale": of_members[members],
         "candidate_kl_scales": kl_scales,
         "held_out_weights": weights,
     }
@@ -228,7 +236,7 @@ class _Recipe:
 
     model: Any
     loss: Any
-    num_members: int
+    num_networks: int
     training: dict[str, Any]
     conversion: dict[str, Any]
     refinement: dict[str, Any]
@@ -266,7 +274,7 @@ class _Recipe:
             "refined_deep_ensemble",
             {
                 "seed": self.seed,
-                "num_members": self.num_members,
+                "num_networks": self.num_networks,
                 "kl_scales": [*kl_scales],
                 "held_out_fraction": held_out_fraction,
                 **{
@@ -297,7 +305,7 @@ class _Recipe:
                 refined = self.refine(
                     networks,
                     rest,
-                    np.full(self.num_members, kl_scale),
+                    np.full(self.num_networks, kl_scale),
                     raw_noise,
                     f"held_out_{kl_scale}",
                 )
@@ -324,7 +332,7 @@ class _Recipe:
             self.model,
             **_given(data),
             **self.training,
-            num_members=self.num_members,
+            num_members=self.num_networks,
             loss=self.loss,
             checkpoint_dir=self._checkpoint_dir(name),
             seed=functional.seeds.key(self.seed, _NETWORKS),

@@ -36,6 +36,8 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
         stacked: Whether each member has other weights of its own, as after
             several starts.
         input_specs: `tf.TensorSpec` of the inputs (or nested).
+        member_weights: Weights of the members in the mixture, `[M]`. Equal ones
+            if `None`.
 
     Attributes:
         prior: Conditional priors `p(w | a_1:K)`, a `Gaussian` of `[M, W]`.
@@ -75,6 +77,7 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
         history: dict[str, np.ndarray] | None = None,
         stacked: bool = False,
         input_specs: Any = None,
+        member_weights: Any = None,
     ) -> None:
         super().__init__(
             view,
@@ -84,6 +87,7 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
             history,
             stacked=stacked,
             input_specs=input_specs,
+            member_weights=member_weights,
         )
         self.prior = gaussian.Gaussian(prior_loc, prior_scale)
 
@@ -147,7 +151,7 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
 
     def _weights(self, draws, seed, first):
         numbers = range(first, first + len(draws.members))
-        members = np.array(numbers) % self.num_members
+        members = self._numbers(numbers.stop)[first:]
         drawn, size = self.params[members, 0], self.view.num_weights
         for number, member, row in zip(numbers, members, drawn, strict=True):
             rng = np.random.default_rng([seed, number])
@@ -175,4 +179,5 @@ class RefinedEnsemble(posteriors.EnsemblePosterior):
             link,
             stacked=stacked,
             input_specs=copying.specs_of(description["input_specs"]),
+            member_weights=arrays.get("member_weights"),
         )

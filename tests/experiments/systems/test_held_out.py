@@ -11,6 +11,7 @@ import scipy.stats
 from tfp_refine import datasets
 from tfp_refine import ensembles
 from tfp_refine import losses
+from tfp_refine import recipes
 from tfp_refine.experiments import compare
 from tfp_refine.experiments.data import dataset
 from tfp_refine.experiments.harness import fields
@@ -104,21 +105,22 @@ def test_members_get_the_factors_that_held_out_data_weigh(
             one, _ = inner.fitted(_parse(text))
             values.append(_log_likelihood(one.draws(x), y))
         weights = ensembles.stacking_weights(values)
-        counts = ensembles.apportion(weights, 4)
-        log_mean = np.sum(counts * np.log(SCALES)) / 4
-        assert mean == pytest.approx(math.exp(log_mean))
+        scales, _ = recipes.divide_networks(SCALES, weights, 4)
+        assert mean == pytest.approx(math.exp(weights @ np.log(SCALES)))
         # Two trainings, the refinement, and one for each factor.
-        assert found.num_steps == 4 * (2 * steps) + 5 * 4 * 5 * 100
+        refined = (len(scales) + 4 * 4) * 5 * 100
+        assert found.num_steps == 4 * (2 * steps) + refined
         # Members that have a factor are those of an ensemble that has it.
-        scales = np.repeat(SCALES, counts)
-        members = np.arange(4) % 4
         for scale in np.unique(scales):
             text = f"refined_ensemble(member_kl_scale={scale})"
             alone, _ = of.fitted(_parse(text))
-            rows = members[scales == scale]
+            rows = np.flatnonzero(scales == scale)
+            own = rows[rows < 4]  # others share a network
             np.testing.assert_array_equal(
-                found.draws(x)[rows], alone.draws(x)[rows]
+                found.posterior.params[own], alone.posterior.params[own]
             )
+            together = found.posterior.member_weights[rows].sum()
+            assert together == pytest.approx(weights[SCALES.index(scale)])
 
 
 @pytest.mark.slow
@@ -136,20 +138,20 @@ def test_a_homoscedastic_noise_starts_from_the_residuals_of_held_out_data(
         noise = found.diagnostics["member_noise_scale"]
         error = math.sqrt(np.mean((loc - y) ** 2))
         assert noise == pytest.approx(error, rel=1e-6)
-        scales = np.repeat(SCALES, _counts(inner, noise))
-        for member, scale in enumerate(scales):
+        scales, _ = recipes.divide_networks(SCALES, _weights(inner, noise), 2)
+        for member, scale in enumerate(scales[:2]):
             text = (
                 f"refined_ensemble(member_kl_scale={scale},"
                 f"member_noise_scale={noise})"
             )
             alone, _ = of.fitted(_parse(text))
             np.testing.assert_array_equal(
-                found.draws(x)[member], alone.draws(x)[member]
+                found.posterior.params[member], alone.posterior.params[member]
             )
 
 
-def _counts(inner, noise):
-    """Returns numbers of members, from draws of the held-out data."""
+def _weights(inner, noise):
+    """Returns the weights of the factors, from draws of the held-out data."""
     x, y = inner.data.test
     values = []
     for scale in SCALES:
@@ -159,7 +161,7 @@ def _counts(inner, noise):
         )
         one, _ = inner.fitted(_parse(text))
         values.append(_log_likelihood(one.draws(x), y))
-    return ensembles.apportion(ensembles.stacking_weights(values), 2)
+    return ensembles.stacking_weights(values)
 
 
 @pytest.mark.slow

@@ -195,12 +195,12 @@ def refine(fit, start):
 
 def refine_ensemble(fit, start):
     """Refines posteriors around trained networks, one member from each."""
-    config, extra_steps = fit.config, 0
+    config, shares, extra_steps = fit.config, None, 0
     scale = fields.kl_scale(config.member_kl_scale)
     scales = [scale] * config.num_members
     noise_scale = config.member_noise_scale
     if scale is None:
-        scales, noise_scale, extra_steps = held_out.choose(fit)
+        scales, shares, noise_scale, extra_steps = held_out.choose(fit)
     raw_noise = None
     if noise_scale is not None:
         raw_noise = losses.HeteroscedasticGaussianNLL().raw_noise(noise_scale)
@@ -218,10 +218,12 @@ def refine_ensemble(fit, start):
         posterior,
         posterior.params.size,
         kl_scale=scales,
+        member_weights=shares,
         # The noise of a regression, which such networks overfit.
         refine_deterministic=True,
     )
-    diagnostics = {"member_kl_scale": float(np.exp(np.mean(np.log(scales))))}
+    log_mean = np.average(np.log(scales), weights=shares)
+    diagnostics = {"member_kl_scale": float(np.exp(log_mean))}
     if noise_scale is not None:
         diagnostics["member_noise_scale"] = noise_scale
     return found._replace(
@@ -245,14 +247,24 @@ def _conversion(fit):
 
 
 def _refined(
-    fit, start, posterior, num_numbers, *, refine_deterministic, kl_scale=1.0
+    fit,
+    start,
+    posterior,
+    num_numbers,
+    *,
+    refine_deterministic,
+    kl_scale=1.0,
+    member_weights=None,
 ):
     config = fit.config
+    num_members = config.num_members
+    if member_weights is not None:
+        num_members = len(member_weights)
     ensemble = refinement.refine(
         posterior,
         *fit.data.train,
         kl_scale=kl_scale,
-        num_members=config.num_members,
+        num_members=num_members,
         variance_ratios=variance_ratios(config),
         steps=config.refine_steps,
         batch_size=config.batch_size,
@@ -267,12 +279,15 @@ def _refined(
         seed=fit.seed("refinement"),
         verbose=config.verbose,
     )
+    if member_weights is not None:
+        alive = np.asarray(member_weights)[ensemble.history["members"]]
+        ensemble.member_weights = alive / alive.sum()
     ensemble.save(fit.directory / "ensemble.posterior")
     return fitted.Fitted(
         fitted.predictive(
             ensemble, config.num_samples, fit.seed("predictions")
         ),
-        start.num_steps + refinement_steps(config),
+        start.num_steps + refinement_steps(config, num_members),
         num_numbers,
         posterior=ensemble,
     )
@@ -325,10 +340,10 @@ def why_no_ensemble_is_refined(fit):
     return why_no_members(fit)
 
 
-def refinement_steps(config):
+def refinement_steps(config, num_members=None):
     """Returns the gradient steps of a refinement, those of all members."""
-    ratios = variance_ratios(config)
-    return config.num_members * len(ratios) * config.refine_steps
+    num_members = num_members or config.num_members
+    return num_members * len(variance_ratios(config)) * config.refine_steps
 
 
 def variance_ratios(config):
