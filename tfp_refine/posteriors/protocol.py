@@ -135,7 +135,7 @@ class Posterior(_validation.Shown, abc.ABC):
                 (or nested), or batches of them, such as a `tf.data.Dataset`, a
                 `keras.utils.PyDataset` or a generator.
             num_samples: `S`, number of draws, in all: draw `s` of an ensemble
-                is of member `s % M`.
+                is of member `s % M`, unless members have weights.
             seed: Integer that fixes the draws; if `None`, a fresh one, which
                 `keras.utils.set_random_seed` fixes.
             batch_size: Examples computed at a time: `S * batch_size` outputs
