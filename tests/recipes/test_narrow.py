@@ -66,7 +66,7 @@ def test_means_are_the_networks_and_cold_members_are_narrower(
 
 def test_the_noise_starts_from_a_value_or_stays(networks):
     noise = [
-        np.array(found.member(1).get_layer("homoscedastic_noise").weights[0])
+        np.array(found.member(1).layers[-1].weights[0])
         for found in (
             networks,
             narrow(networks),

@@ -93,7 +93,6 @@ class EnsemblePosterior(protocol.Posterior):
         Those of the first draws do not depend on how many there are.
         """
         if self.member_weights is None:
-            check_num_samples(num_samples, self.num_members)
             return np.arange(num_samples) % self.num_members
         numbers = np.empty(num_samples, int)
         behind = np.zeros(self.num_members)
@@ -154,6 +153,8 @@ class EnsemblePosterior(protocol.Posterior):
 
     def _draw(self, num_samples, seed, at_once):
         del seed
+        if self.member_weights is None:
+            check_num_samples(num_samples, self.num_members)
         numbers = self._numbers(num_samples)
         limit = max(1, protocol.MAX_NUMBERS // max(1, self.params[0].size))
         if limit >= self.num_members:
