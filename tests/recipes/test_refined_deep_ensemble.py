@@ -187,8 +187,28 @@ def test_work_goes_on_where_it_was(tmp_path, refined):
     assert times[0] == times[1]  # nothing was computed anew
     assert len(times[0]) == 6
     x, y = make_data()
-    with pytest.raises(ValueError, match="belongs to a different"):
-        tfr.refined_deep_ensemble(build(), x, y + 1.0, **options)
+    tfr.refined_deep_ensemble(  # the same in other words
+        build(),
+        x,
+        y,
+        **options | {
+            "variance_ratios": [0.5, 0.5], "steps": np.int64(30),
+            "regularizer": tfr.regularizers.GaussianKL(),
+        },
+    )  # fmt: skip
+    for different in (
+        {"y": y + 1.0},
+        {"steps": 31},
+        {"variance_ratios": (0.5, 0.6)},
+        {"regularizer": tfr.regularizers.GaussianKL(2.0)},
+        {"initial_scale": 0.02},
+        {"loss": tfr.losses.HeteroscedasticGaussianNLL(noise="log_variance")},
+        {"estimator": "flipout"},
+    ):
+        with pytest.raises(ValueError, match="different refined deep ensemble"):
+            tfr.refined_deep_ensemble(
+                build(), **{"x": x, "y": y, **options, **different}
+            )
     with pytest.raises(ValueError, match="`checkpoint_dir` needs a `seed`"):
         tfr.refined_deep_ensemble(build(), x, y, **options | {"seed": None})
 

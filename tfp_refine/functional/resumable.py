@@ -36,7 +36,9 @@ class Checkpoint:
             directory, name, f".{self._path.name}", "`checkpoint_dir`"
         )
         self._name = name
-        self._depends_on = json.loads(json.dumps(depends_on))
+        self._depends_on = json.loads(
+            json.dumps(depends_on, default=lambda number: number.item())
+        )
 
     def save(self, arrays):
         """Replaces the file by one with these arrays."""
@@ -73,8 +75,9 @@ class Checkpoint:
 def open_checkpoint(directory, name, settings, arrays):
     """Opens the `Checkpoint` of some work; `None` without a folder.
 
-    `settings`, a dict that JSON can hold, and `arrays`, a dict of arrays (or
-    nested) and of `Stream`s, which are pinned, are all that decides the result.
+    `settings`, a dict for JSON, though with numbers of NumPy, and `arrays`, a
+    dict of arrays (or nested) and of `Stream`s, which are pinned, are all that
+    decides the result.
     """
     if directory is None:
         return None

@@ -205,11 +205,18 @@ def refined_deep_ensemble(
         seed=seed,
         verbose=verbose,
     )
-    has_noise = recipe.check(data)
+    objective, settings = recipe.check(data)
     held = rest = None
-    if len(kl_scales) > 1 or has_noise:
+    if len(kl_scales) > 1 or narrow.noises(objective.view.model):
         held, rest = _split(data, num_examples, held_out_fraction, seed)
-    checkpoint = recipe.open_checkpoint(data, kl_scales, held_out_fraction)
+    checkpoint = recipe.open_checkpoint(
+        objective,
+        {
+            **settings.depends_on(),
+            "kl_scales": kl_scales.tolist(),
+            "held_out_fraction": held_out_fraction,
+        },
+    )
     weights, raw_noise = np.ones(1), None
     if held is not None:
         weights, raw_noise = recipe.choose(held, rest, kl_scales)
@@ -247,7 +254,8 @@ class _Recipe:
     def check(self, data):
         """Raises now the `ValueError`s of a refinement after long training.
 
-        Returns whether the model has a homoscedastic noise.
+        Returns the objective and the settings of a refinement of an untrained
+        network.
         """
         start = initial_members.initial_members(self.model, 1, self.seed)
         network = posteriors.EnsemblePosterior(*start)
@@ -260,30 +268,29 @@ class _Recipe:
                 f"later. Received: the model '{network.model.name}', which has "
                 "variational layers"
             )
-        objective_lib.of_settings(
-            self._posteriors(network, data, [1.0]),
-            _given(data),
-            settings_lib.Settings(**self._settings([1.0], None)),
+        settings = settings_lib.Settings(**self._settings([1.0], None))
+        objective = objective_lib.of_settings(
+            self._posteriors(network, data, [1.0]), _given(data), settings
         )
-        return bool(narrow.noises(network.model))
+        return objective, settings
 
-    def open_checkpoint(self, data, kl_scales, held_out_fraction):
-        """Opens the record of the work in the folder, or returns `None`."""
+    def open_checkpoint(self, objective, settings):
+        """Opens the record of the work in the folder, or returns `None`.
+
+        Those of its parts compare what is not among these settings.
+        """
         checkpoint = resumable.open_checkpoint(
             self.folder,
             "refined_deep_ensemble",
             {
+                **{f"training {name}": v for name, v in self.training.items()},
+                **settings,
                 "seed": self.seed,
                 "num_networks": self.num_networks,
-                "kl_scales": [*kl_scales],
-                "held_out_fraction": held_out_fraction,
-                **{
-                    f"{part} {name}": repr(value)
-                    for part in ("training", "conversion", "refinement")
-                    for name, value in getattr(self, part).items()
-                },
+                # Model and loss are seen through their values.
+                "likelihood": resumable.rounded(objective.head_nll),
             },
-            _given(data),
+            objective.identity(),
         )
         if checkpoint is not None and checkpoint.load() is None:
             checkpoint.save({})

@@ -53,11 +53,16 @@ class RefinementObjective(functional.Objective):
         return self.nll_of(batch, outputs)
 
     def identity(self):
-        """Returns everything that identifies the data, for checkpoints."""
+        """Returns the arrays that decide a refinement, for checkpoints."""
         data = self.given_data
         if isinstance(self.data, streams.Stream):
             data = self.data  # which is read, and checked as it is
-        return streams.parts(data)
+        return {
+            **streams.parts(data),
+            "posterior": [start.params for start in self.starts],
+            "prior": [start.prior for start in self.starts],
+            "other_weights": [start.fixed for start in self.starts],
+        }
 
     def _use_last_layer(self):
         """Checks positions, and computes features where all draws share them.

@@ -233,12 +233,7 @@ def run(model, given, settings):
         # Architecture and loss are seen through their values.
         settings.depends_on()
         | {"likelihood": resumable.rounded(objective.head_nll)},
-        {
-            **objective.identity(),
-            "posterior": [start.params for start in starts],
-            "prior": [start.prior for start in starts],
-            "other_weights": [start.fixed for start in starts],
-        },
+        objective.identity(),
     )
     arrays = checkpoint and checkpoint.load()
     if arrays is None:
