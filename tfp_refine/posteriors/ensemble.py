@@ -1,5 +1,6 @@
 """Posteriors that are mixtures of members."""
 
+import math
 from typing import Any
 
 import keras
@@ -13,13 +14,15 @@ from tfp_refine.functional import files
 from tfp_refine.posteriors import posterior_file
 from tfp_refine.posteriors import protocol
 
+_GOLDEN_RATIO = (1.0 + math.sqrt(5.0)) / 2.0
+
 
 class EnsemblePosterior(protocol.Posterior):
     """Mixture of `M` members.
 
     Members are points, or, in a `MeanFieldView`, Gaussians that the layers
-    draw from. Draw `s` is of member `s % M`, or, where members have weights, of
-    the one that is furthest behind its share of the draws.
+    draw from. Draw `s` is of member `s % M`; where members have weights, draws
+    are evenly in proportion to them.
 
     Args:
         view: View of the weights.
@@ -90,17 +93,15 @@ class EnsemblePosterior(protocol.Posterior):
     def _numbers(self, num_samples):
         """Returns the member of each draw, int array `[S]`.
 
-        Those of the first draws do not depend on how many there are.
+        Those of the first draws do not depend on how many there are. Points
+        spread over [0, 1) fall into the members' shares of it: neighbors, too,
+        are drawn in proportion to their weights together, however small.
         """
         if self.member_weights is None:
             return np.arange(num_samples) % self.num_members
-        numbers = np.empty(num_samples, int)
-        behind = np.zeros(self.num_members)
-        for sample in range(num_samples):
-            behind += self.member_weights
-            numbers[sample] = np.argmax(behind)
-            behind[numbers[sample]] -= 1.0
-        return numbers
+        points = (0.5 + _GOLDEN_RATIO * np.arange(num_samples)) % 1.0
+        bounds = np.cumsum(self.member_weights)
+        return np.searchsorted(bounds / bounds[-1], points, side="right")
 
     def _shown_arguments(self):
         return super()._shown_arguments() | {"num_members": self.num_members}
