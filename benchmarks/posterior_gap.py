@@ -3,9 +3,10 @@
 For a network of one hidden layer, whose posterior can be sampled by parallel
 tempering, or, where it is wide and its noise given, by Hamiltonian Monte Carlo
 alone; and systems that approximate the same posterior: test NLL (nats, original
-units) and the distance (MMD) of their predictions of the test inputs. The reference is used only if its chains, which start from draws of the
-prior, have mixed: R-hat of the means and standard deviations that they predict
-for each test input at most 1.01.
+units) and the distance (MMD) of their predictions of the test inputs. The
+reference is used only if its chains, which start from draws of the prior, have
+mixed: R-hat of the means and standard deviations that they predict for each
+test input at most 1.01.
 
 The noise is one for each input, or one of a given size for all. Members of an
 ensemble that is refined with the factor 1 on the KL divergence are mixed with

@@ -66,7 +66,6 @@ def test_without_rank_the_moments_are_of_independent_weights(rng):
     )
 
 
-@pytest.mark.slow
 def test_refinement_starts_from_swag_that_is_given_a_prior(data):
     model = build()
     with pytest.raises(ValueError, match="needs the prior of the weights"):
@@ -158,7 +157,6 @@ def batch_norm_posterior(data):
     return model, fit(model, data)
 
 
-@pytest.mark.slow
 def test_moving_averages_are_those_of_the_drawn_weights(data):
     x, _ = data
     model, posterior = batch_norm_posterior(data)

@@ -341,7 +341,6 @@ def test_figures_get_what_their_functions_take(make, monkeypatch):
     assert list(found["pruning_curve"]) == ["VI"]
 
 
-@pytest.mark.slow
 def test_a_system_that_lacks_a_seed_is_not_drawn(make, monkeypatch, capsys):
     results = make()
     lacks = (results.rows["system"] == "vi") & (results.rows["seed"] == 1)

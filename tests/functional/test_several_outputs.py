@@ -127,7 +127,6 @@ def test_the_loss_weight_of_one_output_counts(rng):
         )
 
 
-@pytest.mark.slow
 def test_outputs_without_a_loss_do_not_count(rng):
     x, label, size = two_heads.data(rng)
     for form in FORMS:

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tests.support import small_streams
 from tfp_refine.functional import data
+from tfp_refine.functional import resumable
 from tfp_refine.functional import sources
 from tfp_refine.functional import streams
 from tfp_refine.functional import train
@@ -316,3 +317,14 @@ def test_blocks_of_data_are_alike_held_or_not(small):
         )
     assert streams.num_examples(held) == streams.num_examples(stream()) == N
     assert streams.specs(held) == streams.specs(stream())
+
+
+def test_a_checkpoint_of_another_stream_says_how_it_differs(small, tmp_path):
+    def opened(*arrays):
+        data = {"data": stream(*arrays)}
+        return resumable.open_checkpoint(tmp_path, "work", {}, data)
+
+    opened().save({})
+    assert opened().load() == {}
+    with pytest.raises(ValueError, match="data: '23 .* there, '24 examples"):
+        opened(np.ones((24, 2)), np.ones(24)).load()

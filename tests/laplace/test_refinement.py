@@ -57,7 +57,6 @@ def test_refinement_comes_three_times_closer(posterior, grid, flow):
     assert bounds[1].mean() < grid.log_evidence + 5 * errors[1]
 
 
-@pytest.mark.slow
 def test_flows_that_end_worse_are_those_that_they_began_as(posterior):
     with pytest.warns(UserWarning, match="`learning_rate` may help") as found:
         refined = posterior.refine(

@@ -24,6 +24,8 @@ MOMENTS = {
 # All layers of the family whose weights are correlated; of each other one, two.
 QUICK = {name for name in MOMENTS if name.startswith("low_rank-Dense")} | {
     "low_rank-Conv2DFlipout",
+    "low_rank-Conv2DLocalReparameterization",
+    "low_rank-Conv2DReparameterization",
     "fixed_variance-Conv2DReparameterization",
     "fixed_variance-DenseLocalReparameterization",
     "k_tied-Conv2DLocalReparameterization",

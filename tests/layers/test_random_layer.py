@@ -45,13 +45,7 @@ REMATERIALIZED = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[pytest.mark.slow] * (number % 2))
-        for number, name in enumerate(REMATERIALIZED)
-    ],
-)
+@pytest.mark.parametrize("name", REMATERIALIZED)
 def test_a_rematerialized_layer_has_the_same_gradients(name):
     make, inputs = REMATERIALIZED[name]
     plain = make()

@@ -308,3 +308,19 @@ def test_models_that_cannot_be_converted(model, message):
 def test_bad_arguments(options):
     with pytest.raises(ValueError, match="must"):
         convert(sequential(), **options)
+
+
+@pytest.mark.parametrize(
+    ("learn_rate", "kind", "count"),
+    [(False, tfr.layers.MCDropout, 4), (True, tfr.layers.ConcreteDropout, 6)],
+)
+def test_each_layer_and_each_seed_has_its_own_noise(learn_rate, kind, count):
+    seeds = [
+        layer.seed
+        for seed in (1, 2)
+        for layer in convert(
+            sequential(), learn_rate=learn_rate, seed=seed
+        ).layers
+        if isinstance(layer, kind)
+    ]
+    assert len(set(seeds)) == len(seeds) == count

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import tfp_refine as tfr
+from tfp_refine import functional
 
 
 @pytest.fixture(scope="module")
@@ -124,3 +125,13 @@ def test_members_must_be_points(ensemble, data):
     )
     with pytest.raises(ValueError, match="must be points"):
         _converted(refined)
+
+
+def test_ensembles_of_other_weights_are_refused():
+    network = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    view = functional.WeightView(network, "none")
+    other = tfr.posteriors.EnsemblePosterior(
+        view, np.zeros((2, 0)), view.fixed(), stacked=False
+    )
+    with pytest.raises(ValueError, match="must be points"):
+        _converted(other)

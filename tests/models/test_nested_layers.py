@@ -399,9 +399,7 @@ WRAPPERS = {
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(
-            name, marks=[pytest.mark.slow] * (name in {"each", "both"})
-        )
+        pytest.param(name, marks=[pytest.mark.slow] * (name == "each"))
         for name in WRAPPERS
     ],
 )
@@ -757,7 +755,6 @@ def test_cells_are_left_alone_as_each_step_would_have_weights_of_its_own(rng):
     )
 
 
-@pytest.mark.slow
 def test_weights_of_a_custom_layer_itself_are_named(rng):
     message = r"kind: patches\."
     with pytest.warns(UserWarning, match=message):

@@ -323,7 +323,6 @@ def test_no_two_layers_start_from_the_same_numbers(seed):
         assert len(set(seeds)) == len(seeds)
 
 
-@pytest.mark.slow
 def test_a_seed_fixes_weights_and_noise(rng):
     x = images(rng)
 

@@ -367,7 +367,6 @@ def test_training_continues_from_a_file_bit_for_bit(tmp_path):
         assert_same(state(each), state(model))
 
 
-@pytest.mark.slow
 def test_the_seed_decides_and_the_global_one_if_there_is_none():
     def draw(seed, before=1):
         model = network()
@@ -688,7 +687,6 @@ def test_a_state_of_other_shapes_is_refused():
     assert_same(optimizer.variables, before)
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Skipping variable loading")
 def test_states_without_a_posterior_are_left_out_as_by_keras(tmp_path):
     """Of a model that was not trained, or by another optimizer."""

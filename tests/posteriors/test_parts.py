@@ -63,7 +63,7 @@ def large_ensemble_with_the_same_fixed_weights(view, rng):
         gaussian,
         mixture,
         ensemble,
-        pytest.param(large_ensemble, marks=pytest.mark.slow),
+        large_ensemble,
         large_ensemble_with_the_same_fixed_weights,
     ],
 )

@@ -209,7 +209,6 @@ def test_windows_of_a_stream_do_not_change_the_checks(monkeypatch):
     assert np.all(np.isfinite(found.elbo_final))
 
 
-@pytest.mark.slow
 def test_the_progress_ends_though_steps_are_left(capsys):
     refine(steps=AdaptiveSteps(500, check_every=5, tolerance=1e3), verbose=2)
     *_, line = capsys.readouterr().err.splitlines()

@@ -125,7 +125,6 @@ def random_divergence(**arguments):
     return model, np.zeros([4, 3], "float32"), np.zeros([4, 2], "float32")
 
 
-@pytest.mark.slow
 def test_elbo_averages_a_random_divergence(monkeypatch):
     model, x, y = random_divergence()
     (weight,) = model.layers[-1].variational_weights

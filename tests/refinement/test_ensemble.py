@@ -171,7 +171,6 @@ class _NoConfig(keras.Model):
         return self.dense(inputs)
 
 
-@pytest.mark.slow
 def test_model_that_cannot_be_copied_still_predicts(problem, tmp_path):
     model = _NoConfig(1)
     model(problem.x)

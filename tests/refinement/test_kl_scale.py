@@ -75,6 +75,13 @@ def test_a_checkpoint_of_another_factor_is_refused(tmp_path):
         refine([0.1, 1.0], checkpoint_dir=tmp_path)
 
 
+def test_some_members_have_the_factors_of_theirs():
+    found = linear_gaussian.settings(
+        num_members=2, kl_scale=[1.0, 0.1], members=[1]
+    )
+    assert found.kl_scale == (0.1,)
+
+
 @pytest.mark.parametrize(
     "kl_scale", [0.0, -1.0, np.nan, "cold", [1.0], [1.0, 0.0], [1.0, 1.0, 1.0]]
 )

@@ -230,3 +230,15 @@ def test_work_is_saved_now_and_then(pause, save_seconds, expected):
     loop.save_every, loop.save_ratio = pause, 2.0
     loop.finish()
     assert checkpoint.saved_at == expected
+
+
+def test_each_member_pays_by_its_own_factor():
+    class Paying(Engine):
+        def evaluate(self, *arguments):
+            zeros, _ = super().evaluate(*arguments)
+            return zeros, zeros + 3.0
+
+    loop = make(Paying(), num_members=8, kl_scale=[1.0] * 7 + [0.1])
+    loop.finish()
+    # Members 7 and 3 pay for 3 nats, and for 1 for each auxiliary variable.
+    np.testing.assert_allclose(loop.state.elbo_final, [-0.5, -5.0])

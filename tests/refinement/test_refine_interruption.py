@@ -42,14 +42,13 @@ def engines(work):
 @pytest.mark.parametrize(
     ("size", "reports"),
     [
-        *((3, reports) for reports in (0, 6)),
+        *((3, reports) for reports in (0, 6, 7)),
         # Some members are ahead of others.
         *((1, reports) for reports in (1, 20)),
         *(
             pytest.param(size, reports, marks=pytest.mark.slow)
             for size, reports in (
                 (3, 1),
-                (3, 7),
                 (3, 11),
                 (1, 2),
                 (1, 3),

@@ -136,7 +136,6 @@ def test_history_tells_of_every_segment(problem, tmp_path):
     assert trained.history[0]["val_loss"] != trained.history[2]["val_loss"]
 
 
-@pytest.mark.slow
 def test_training_is_logged_for_tensorboard(problem, tmp_path):
     _train(problem, tmp_path, 20, tensorboard=True)
     paths = sorted(map(str, (tmp_path / "tensorboard").iterdir()))
@@ -269,7 +268,6 @@ def test_patience_does_not_take_nan_for_the_best(
     _assert_same_weights(trained, best)
 
 
-@pytest.mark.slow
 def test_segments_do_not_break_epochs(problem, tmp_path, monkeypatch):
     starts = []
     original = training.batches.training_batches

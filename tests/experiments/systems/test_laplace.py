@@ -91,7 +91,6 @@ def test_laplace_draws_logits_around_those_of_the_network(made):
     assert found.diagnostics["prior_precision"] > 0.0
 
 
-@pytest.mark.slow
 def test_the_prior_is_chosen_or_given(made):
     evidence = fitted(made(), "laplace").posterior
     given = fitted(made(), "laplace(prior_precision=3)").posterior
