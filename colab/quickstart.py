@@ -145,9 +145,9 @@ print(f"refined ELBO    {refined.elbo_final.mean():.0f} nats")
 # %% [markdown]
 # ## More networks, better predictions
 # `tfr.refined_deep_ensemble` starts from plain Keras layers. It trains several networks,
-# gives each a narrow posterior, and refines it. A fifth of the training data chooses the
-# factor on the KL divergence of each member: cold members, with a factor below 1, are
-# sharper.
+# gives each a narrow posterior, and refines it with several factors on the KL divergence:
+# cold members, with a factor below 1, are sharper. A fifth of the training data weighs the
+# factors.
 
 # %%
 network = keras.Sequential([keras.Input((64,))])
@@ -162,7 +162,8 @@ nll = tfr.metrics.negative_log_likelihood(y_test, values[None])
 ece = tfr.metrics.expected_calibration_error(y_test, values[None])
 accuracy = tfr.metrics.accuracy(y_test, values[None])
 print(f"refined ensemble NLL {nll:.3f}  accuracy {accuracy:.3f}  ECE {ece:.3f}")
-print("factors of the members:", ensemble.history["kl_scale"].tolist())
+print("factors:", ensemble.history["candidate_kl_scales"])
+print("weights:", ensemble.history["held_out_weights"].round(2))
 
 # %% [markdown]
 # ## Save it

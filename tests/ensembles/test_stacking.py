@@ -113,35 +113,6 @@ def test_a_concentration_below_one_is_refused(concentration):
         ensembles.stacking_weights([[0.0]], concentration=concentration)
 
 
-def test_members_are_apportioned_by_weight():
-    weights = [0.02, 0.54, 0.26, 0.15, 0.03]
-    found = ensembles.apportion(weights, 10)
-    assert found.tolist() == [0, 5, 3, 2, 0]  # remainders .2 .4 .6 .5 .3
-    for total in (1, 7, 20):
-        counts = ensembles.apportion(weights, total)
-        assert counts.sum() == total
-        assert np.all(np.abs(counts - np.multiply(weights, total)) < 1.0)
-    assert ensembles.apportion(np.full(5, 0.2), 10).tolist() == [2] * 5
-
-
-@pytest.mark.parametrize(
-    ("weights", "num_members", "message"),
-    [
-        ([0.5, 0.5], 0, "`num_members` must be.*Received.*0"),
-        ([0.5, 0.6], 3, r"`weights` must.*the sum 1.*Received.*0\.6"),
-        ([1.5, -0.5], 3, r"`weights` must not be negative.*-0\.5"),
-        ([[1.0]], 3, "`weights` must have shape"),
-        ([], 3, "`weights` must have shape"),
-        (["a"], 3, "`weights` must be an array"),
-    ],
-)
-def test_members_are_not_apportioned_by_bad_weights(
-    weights, num_members, message
-):
-    with pytest.raises(ValueError, match=message):
-        ensembles.apportion(weights, num_members)
-
-
 def test_an_example_counts_as_often_as_its_weight_says(rng):
     values = _examples(rng, num_examples=5)
     counts = np.array([3, 0, 1, 2, 5])
@@ -163,8 +134,3 @@ def test_an_example_counts_as_often_as_its_weight_says(rng):
 def test_bad_weights_of_examples_are_refused(rng, weights, message):
     with pytest.raises(ValueError, match=message):
         ensembles.stacking_weights(_examples(rng), sample_weight=weights)
-
-
-def test_weights_of_low_precision_have_the_sum_1():
-    weights = np.float32([0.62, 0.3, 0.08])
-    assert ensembles.apportion(weights, 10).tolist() == [6, 3, 1]

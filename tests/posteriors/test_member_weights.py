@@ -82,6 +82,12 @@ def test_probabilities_are_weighted_means():
     )
 
 
+def test_weights_of_low_precision_have_the_sum_1():
+    posterior = weighted("refined")
+    posterior.member_weights = np.float32(posterior.member_weights)
+    assert set(members_of(posterior, 60)) == {*range(posterior.num_members)}
+
+
 def test_a_member_without_weight_is_never_drawn():
     weights = np.zeros(posterior_cases.posterior("refined").num_members)
     weights[1] = 1.0

@@ -834,8 +834,6 @@ BASES["refined_deep_ensemble"] = Base(
     },
     _WEIGHTS,
 )  # fmt: skip
-_add("recipes.divide_networks", tfr.recipes.divide_networks,
-     kl_scales=[3.0, 1.0], weights=[0.7, 0.3], num_networks=3)  # fmt: skip
 BASES["recipes.narrow_posteriors"] = Base(
     _predicts(tfr.recipes.narrow_posteriors),
     lambda: {
@@ -951,8 +949,6 @@ _add("ensembles.TemperatureScaling.fit",
 _add("ensembles.stacking_weights", tfr.ensembles.stacking_weights,
      log_likelihood=np.log([[0.5, 0.1], [0.2, 0.3]]),
      sample_weight=[1.0, 2.0], concentration=2.0)  # fmt: skip
-_add("ensembles.apportion", tfr.ensembles.apportion, weights=[0.7, 0.3],
-     num_members=3)  # fmt: skip
 
 # Squares may be too large for a float.
 _IN_GRAPH = ("datasets.Standardizer.", "datasets.crop_and_flip",

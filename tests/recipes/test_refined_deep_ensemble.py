@@ -10,9 +10,10 @@ import tfp_refine as tfr
 from tfp_refine import ensembles
 from tfp_refine import functional
 from tfp_refine import recipes
+from tfp_refine import refinement
 
 N, M, SEED = 40, 2, 3
-FOLDERS = ["all", "held_out", "held_out_0.1", "held_out_100.0"]
+FOLDERS = ["all", "held_out"]
 SCALES = (100.0, 0.1)
 OPTIONS = {
     "num_networks": M, "steps": 30, "batch_size": 16, "refine_steps": 40,
@@ -42,12 +43,12 @@ def key(stream):
     return functional.seeds.key(SEED, stream)
 
 
-def by_hand(model, x, y, kl_scales, weights=None, **options):
+def by_hand(model, x, y, kl_scales, weights=None, epsilon=None, **options):
     """Trains, converts and refines by the functions for each."""
     networks = ensembles.deep_ensemble(
         model, x, y, sample_weight=weights, num_members=M, steps=30,
         batch_size=16, learning_rate=1e-2, learning_rate_decay="cosine",
-        seed=key(1), verbose=0,
+        adversarial_epsilon=epsilon, seed=key(1), verbose=0,
     )  # fmt: skip
     start = recipes.narrow_posteriors(
         networks, kl_scales, num_train_examples=len(x), seed=key(2), **options
@@ -75,9 +76,17 @@ def refined():
 
 
 def test_it_is_the_refinement_of_a_deep_ensemble(refined):
-    scales = refined.history["kl_scale"].tolist()
+    scales = np.repeat(SCALES, M)
     _, expected = by_hand(build(), *make_data(), scales)
     np.testing.assert_array_equal(refined.params, expected.params)
+    np.testing.assert_array_equal(refined.history["kl_scale"], scales)
+
+
+def test_networks_may_be_trained_on_adversarial_inputs():
+    options = OPTIONS | {"kl_scales": [1.0], "adversarial_epsilon": 0.05}
+    found = tfr.refined_deep_ensemble(build(), *make_data(), **options)
+    _, expected = by_hand(build(), *make_data(), [1.0] * M, epsilon=0.05)
+    np.testing.assert_array_equal(found.params, expected.params)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -91,9 +100,10 @@ def test_held_out_data_weigh_the_factors(refined, weighted):
     counts = np.ones(N, np.float32) if weights is None else weights
     (x, y, held), (*rest, others) = halves(*data, counts)
     model, scores = build(), []
-    for scale in SCALES:
-        _, one = by_hand(model, *rest, [scale] * M, others)
-        draws = one.predict(x, 2000, seed=1)
+    _, trial = by_hand(model, *rest, np.repeat(SCALES, M), others)
+    for own in np.eye(2):  # members with one of the factors
+        trial.member_weights = np.repeat(own / M, M)
+        draws = trial.predict(x, 2000, seed=1)
         values = model.loss.predictive(draws).log_prob(y)[..., 0]
         scores.append(scipy.special.logsumexp(values, axis=0) - np.log(2000))
     weights = ensembles.stacking_weights(scores, sample_weight=held)
@@ -102,9 +112,9 @@ def test_held_out_data_weigh_the_factors(refined, weighted):
     # Scores are of 20 draws, here of 2000.
     np.testing.assert_allclose(found, weights, atol=0.03)
     assert refined.history["candidate_kl_scales"].tolist() == list(SCALES)
-    kl_scales, shares = recipes.divide_networks(SCALES, found, M)
-    np.testing.assert_array_equal(refined.history["kl_scale"], kl_scales)
-    np.testing.assert_allclose(refined.member_weights, shares)
+    np.testing.assert_allclose(
+        refined.member_weights, np.repeat(found / M, M), rtol=1e-6
+    )
 
 
 def test_one_factor_needs_no_held_out_data():
@@ -165,10 +175,31 @@ def test_weights_must_be_left_on_both_sides():
 
 def test_a_factor_that_diverges_is_left_out():
     options = OPTIONS | {"kl_scales": (1e38, 1.0)}
-    with pytest.warns(RuntimeWarning, match=r"No member gets .* 1e\+38"):
+    with (
+        pytest.warns(RuntimeWarning, match="2 of 4 members diverged"),
+        pytest.warns(RuntimeWarning, match=r"No member gets .* 1e\+38"),
+    ):
         found = tfr.refined_deep_ensemble(build(), *make_data(), **options)
     assert found.history["held_out_weights"].tolist() == [0.0, 1.0]
     assert found.history["kl_scale"].tolist() == [1.0] * M
+
+
+def test_members_that_diverge_leave_the_others_their_weights(monkeypatch):
+    refine = refinement.refine
+
+    def but_the_first(*arguments, num_members, **options):
+        others = range(1, num_members)
+        return refine(
+            *arguments, num_members=num_members, members=others, **options
+        )
+
+    monkeypatch.setattr(refinement, "refine", but_the_first)
+    found = tfr.refined_deep_ensemble(build(), *make_data(), **OPTIONS)
+    scales = np.repeat(SCALES, M)[1:]
+    np.testing.assert_array_equal(found.history["kl_scale"], scales)
+    weights = found.history["held_out_weights"]
+    shares = [weights[0], weights[1] / M, weights[1] / M]
+    np.testing.assert_allclose(found.member_weights, shares)
 
 
 def test_work_goes_on_where_it_was(tmp_path, refined):
@@ -185,7 +216,7 @@ def test_work_goes_on_where_it_was(tmp_path, refined):
             [p.stat().st_mtime_ns for p in sorted(tmp_path.rglob("*.ckpt"))]
         )
     assert times[0] == times[1]  # nothing was computed anew
-    assert len(times[0]) == 6
+    assert len(times[0]) == 5
     x, y = make_data()
     tfr.refined_deep_ensemble(  # the same in other words
         build(),
@@ -230,6 +261,33 @@ def test_batches_weights_and_classes():
     assert np.any(plain.params != expected.params)
 
 
+def test_weights_of_classes_are_those_of_their_examples():
+    x, y = make_data()
+    labels = (y[:, 0] > 0).astype(np.int32)
+    options = OPTIONS | {"kl_scales": (1.0,)}
+    model = build(2, tfr.losses.CategoricalNLL())
+    found = tfr.refined_deep_ensemble(
+        model, x, labels, class_weight={1: 3.0}, **options
+    )
+    weights = np.where(labels, 3.0, 1.0).astype(np.float32)
+    expected = tfr.refined_deep_ensemble(
+        model, x, labels, sample_weight=weights, **options
+    )
+    np.testing.assert_array_equal(found.params, expected.params)
+
+
+def test_positions_may_have_weights():
+    x = np.random.default_rng(0).normal(size=(N, 3, 2)).astype(np.float32)
+    labels = (x[..., 0] > 0).astype(np.int32)
+    model = keras.Sequential([keras.Input((3, 2)), keras.layers.Dense(2)])
+    model.compile("sgd", tfr.losses.CategoricalNLL())
+    found = tfr.refined_deep_ensemble(
+        model, x, labels, sample_weight=np.ones((N, 3), np.float32),
+        **OPTIONS | {"steps": 2, "refine_steps": 1},
+    )  # fmt: skip
+    assert np.sum(found.history["held_out_weights"]) == pytest.approx(1.0)
+
+
 def test_the_model_may_be_a_function_of_a_seed_and_is_not_changed():
     made = []
 
@@ -258,7 +316,8 @@ def test_data_without_noise_get_colder_members():
             build(units=20), *make_data(noise, 100), steps=3000, seed=1,
             num_networks=4, verbose=0,
         )  # fmt: skip
-        means.append(np.mean(np.log(found.history["kl_scale"])))
+        scales = np.log(found.history["kl_scale"])
+        means.append(np.average(scales, weights=found.member_weights))
     assert means[0] < means[1]
 
 
@@ -280,6 +339,8 @@ def test_data_without_noise_get_colder_members():
         ({"initial_scale": 0.0}, "must be.*positive.*Received.*0.0"),
         ({"learning_rate_decay": "no"}, "`learning_rate_decay`.*Received.*no"),
         ({"refine_learning_rate": 0.0}, "`refine_learning_rate`.*Rec.*0.0"),
+        ({"adversarial_epsilon": 0.0}, "`adversarial_epsilon`.*Rec.*0.0"),
+        ({"adversarial_epsilon": "no"}, "`adversarial_epsilon`.*Rec.*no"),
         ({"loss": "mse"}, "mean over the 2 outputs"),
         ({"regularizer": "log_uniform_kl"}, "prior"),
         ({"estimator": "none"}, "`estimator` must be.*none"),

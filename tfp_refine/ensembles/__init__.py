@@ -1,7 +1,6 @@
 """Posteriors from training: ensembles, SWAG, temperature scaling."""
 
 from tfp_refine.ensembles.deep_ensemble import deep_ensemble
-from tfp_refine.ensembles.stacking import apportion
 from tfp_refine.ensembles.stacking import stacking_weights
 from tfp_refine.ensembles.swag import swag
 from tfp_refine.ensembles.swag_posterior import SWAGPosterior
@@ -10,7 +9,6 @@ from tfp_refine.ensembles.temperature import TemperatureScaling
 __all__ = [
     "SWAGPosterior",
     "TemperatureScaling",
-    "apportion",
     "deep_ensemble",
     "stacking_weights",
     "swag",

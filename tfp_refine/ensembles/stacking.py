@@ -94,35 +94,3 @@ def stacking_weights(
         if np.max(np.abs(weights - before)) < _TOLERANCE:
             break
     return weights
-
-
-def apportion(weights: npt.ArrayLike, num_members: int) -> np.ndarray:
-    """Divides members among the components of a mixture.
-
-    By the largest remainders: each component gets the whole part of its share,
-    and those with the largest fractions one member more.
-
-    Args:
-        weights: Weights of the components, `[K]`, such as those of
-            `stacking_weights`; not negative, with the sum 1.
-        num_members: `M`, number of members.
-
-    Returns:
-        counts: Members of each component, integers `[K]` with the sum `M`.
-
-    Raises:
-        ValueError: If an argument is invalid.
-
-    Example:
-
-    ```python
-    tfp_refine.ensembles.apportion([0.62, 0.3, 0.08], 10)  # 6, 3, 1
-    ```
-    """
-    num_members = _validation.positive_integer("num_members", num_members)
-    weights = _validation.weights("weights", weights, None)
-    exact = weights * num_members
-    counts = np.floor(exact).astype(int)
-    largest = np.argsort(counts - exact, kind="stable")
-    counts[largest[: num_members - counts.sum()]] += 1
-    return counts

@@ -22,7 +22,6 @@ from tfp_refine import refinement
 from tfp_refine.ensembles import initial_members
 from tfp_refine.functional import resumable
 from tfp_refine.functional import update_rules
-from tfp_refine.recipes import division
 from tfp_refine.recipes import narrow
 from tfp_refine.refinement import objective as objective_lib
 from tfp_refine.refinement import settings as settings_lib
@@ -48,6 +47,7 @@ def refined_deep_ensemble(
     batch_size: int = 128,
     learning_rate: float = 1e-2,
     learning_rate_decay: str = "cosine",
+    adversarial_epsilon: float | None = None,
     kl_scales: Sequence[float] = (3.0, 1.0, 0.3, 0.1),
     held_out_fraction: float = 0.2,
     regularizer: Any = "gaussian_kl",
@@ -63,23 +63,21 @@ def refined_deep_ensemble(
 ) -> refinement.RefinedEnsemble:
     """Trains a deep ensemble of plain Keras models, and refines its members.
 
-    Each network of the ensemble gets a narrow posterior, which refinement
-    widens where the data allow it. A factor on the KL divergence sets how far:
-    members with a factor below 1 are *cold*, with sharper predictions; those
-    with a factor above 1 are *warm*, with wider ones. Held-out data weigh the
-    factors: networks are trained on the rest of the training data, refined with
-    each factor, and the mixture that predicts the held-out data best gives the
-    weights. Then networks are trained on all data, divided among the factors,
-    and refined. A factor whose weight is too small for a network has a member
-    with this weight that shares one: it keeps a cold ensemble from great
-    errors.
+    Each network gets a narrow posterior, which refinement widens where the data
+    allow it. A factor on the KL divergence sets how far: members with a factor
+    below 1 are *cold*, with sharper predictions; those with a factor above 1
+    are *warm*, with wider ones. Every network is refined with each factor.
+    Held-out data weigh the factors: networks are trained on the rest of the
+    training data and refined, and the mixture that predicts the held-out data
+    best gives the weights. Then networks are trained on all data, and refined.
+    Warm members, with little weight, keep a cold ensemble from great errors.
 
     A noise that is one learned number for each target
     (`layers.HomoscedasticNoise`) collapses in such networks. In the refinement
     it starts from the value that is most likely for the held-out data.
 
     Memory: twice the data, and the memory of `ensembles.deep_ensemble` and
-    `refine`.
+    `refine`, whose members are as many as networks and factors multiplied.
 
     Args:
         model: Built and compiled `keras.Model` of plain Keras layers, which is
@@ -103,8 +101,11 @@ def refined_deep_ensemble(
             `1e-2`.
         learning_rate_decay: Decay of this rate, as for
             `ensembles.deep_ensemble`. Defaults to `"cosine"`.
-        kl_scales: Factors on the KL divergence to choose from, `K` positive
-            numbers. A single one needs no held-out data, unless there is a
+        adversarial_epsilon: Trains the networks on perturbed inputs too, as for
+            `ensembles.deep_ensemble`, at twice the cost of a step. Defaults to
+            `None`, without.
+        kl_scales: Factors on the KL divergence, `K` positive numbers. A single
+            one needs no held-out data, unless there is a
             homoscedastic noise: then networks are trained once. Defaults to
             `(3.0, 1.0, 0.3, 0.1)`.
         held_out_fraction: Part of the training data that chooses, in (0, 1).
@@ -128,8 +129,8 @@ def refined_deep_ensemble(
         verbose: 0 is silent, 1 shows progress bars, 2 lines.
 
     Returns:
-        ensemble: `RefinedEnsemble` of `M` members with `member_weights`, one
-            for each network, and perhaps a few more. Its `history` also has the
+        ensemble: `RefinedEnsemble` of `M` members with `member_weights`, all
+            networks for each factor with a weight. Its `history` also has the
             factor of each member, `kl_scale [M]`, and `candidate_kl_scales [K]`
             with their `held_out_weights [K]`.
 
@@ -174,6 +175,8 @@ def refined_deep_ensemble(
     if not isinstance(refine_steps, refinement.AdaptiveSteps):
         _validation.positive_integer("refine_steps", refine_steps)
     kl_scales = _check_kl_scales(kl_scales)
+    if adversarial_epsilon is not None:
+        _validation.positive("adversarial_epsilon", adversarial_epsilon)
     if checkpoint_dir is not None:
         checkpoint_dir = _validation.path("checkpoint_dir", checkpoint_dir)
     seed = resumable.check_seed(seed, checkpoint_dir)
@@ -189,6 +192,7 @@ def refined_deep_ensemble(
             "batch_size": batch_size,
             "learning_rate": learning_rate,
             "learning_rate_decay": learning_rate_decay,
+            "adversarial_epsilon": adversarial_epsilon,
         },
         conversion={
             "scale": initial_scale,
@@ -220,17 +224,18 @@ def refined_deep_ensemble(
     weights, raw_noise = np.ones(1), None
     if held is not None:
         weights, raw_noise = recipe.choose(held, rest, kl_scales)
-    of_members, shares = division.divide_networks(
-        kl_scales, weights, num_networks
-    )
     refined = recipe.refine(
-        recipe.train(data, "all"), data, of_members, raw_noise, "all"
+        recipe.train(data, "all"),
+        data,
+        kl_scales[weights > 0.0],
+        raw_noise,
+        "all",
     )
     del checkpoint  # whose lock held until now
-    members = refined.history["members"]  # but for those that diverged
-    refined.member_weights = shares[members] / shares[members].sum()
+    of_factor = refined.history["kl_scale"][:, np.newaxis] == kl_scales
+    shares = of_factor @ (weights / np.maximum(1, of_factor.sum(axis=0)))
+    refined.member_weights = shares / shares.sum()
     refined.history |= {
-        "kl_scale": of_members[members],
         "candidate_kl_scales": kl_scales,
         "held_out_weights": weights,
     }
@@ -306,29 +311,21 @@ class _Recipe:
         raw_noise = self._raw_noise(networks, held)
         if len(kl_scales) == 1:
             return np.ones(1), raw_noise
-        scores, found, error = [], [], None
-        for kl_scale in kl_scales:
-            try:
-                refined = self.refine(
-                    networks,
-                    rest,
-                    np.full(self.num_networks, kl_scale),
-                    raw_noise,
-                    f"held_out_{kl_scale}",
-                )
-            except FloatingPointError as raised:
-                error = raised
+        refined = self.refine(networks, rest, kl_scales, raw_noise, "held_out")
+        of_members = self._log_likelihood(refined, held)
+        weights, scores = np.zeros(len(kl_scales)), []
+        for number, kl_scale in enumerate(kl_scales):
+            values = of_members[refined.history["kl_scale"] == kl_scale]
+            if not len(values):
                 _validation.warn(
-                    f"No member gets the factor {kl_scale}. {error}",
+                    f"No member gets the factor {kl_scale}: with it all "
+                    "refinements of networks without the held-out data diverge",
                     RuntimeWarning,
                 )
                 continue
-            scores.append(self._log_likelihood(refined, held))
-            found.append(kl_scale)
-        if not found:
-            raise error
-        weights = np.zeros(len(kl_scales))
-        weights[np.isin(kl_scales, found)] = ensembles.stacking_weights(
+            weights[number] = 1.0
+            scores.append(_log_mean_exp(values))
+        weights[weights > 0.0] = ensembles.stacking_weights(
             scores, sample_weight=_of_examples(held)
         )
         return weights, raw_noise
@@ -347,12 +344,19 @@ class _Recipe:
         )
 
     def refine(self, networks, data, kl_scales, raw_noise, name):
-        """Refines networks, a `RefinedEnsemble`."""
-        return refinement.refine(
-            self._posteriors(networks, data, kl_scales, raw_noise),
+        """Refines networks with each factor, a `RefinedEnsemble`.
+
+        Its history has the factor of each member.
+        """
+        of_members = np.repeat(kl_scales, networks.num_members)
+        refined = refinement.refine(
+            self._posteriors(networks, data, of_members, raw_noise),
             **_given(data),
-            **self._settings(kl_scales, name),
+            **self._settings(of_members, name),
         )
+        members = refined.history["members"]  # but for those that diverged
+        refined.history["kl_scale"] = of_members[members]
+        return refined
 
     def _posteriors(self, networks, data, kl_scales, raw_noise=None):
         """Returns what refinement starts from."""
@@ -432,20 +436,20 @@ class _Recipe:
         ).x
 
     def _log_likelihood(self, refined, held):
-        """Computes that of each held-out example, nats, `[n]`.
+        """Computes that of held-out examples under each member, `[M, n]`.
 
-        It is that of the mixture of all draws. Weights of examples do not
-        count; those of positions do.
+        Draws of a member are a mixture. Weights of examples do not count; those
+        of positions do.
         """
         if _of_examples(held) is not None:
             held = held[:2]
-        view, count = refined.view, _DRAWS_PER_MEMBER * refined.num_members
-        members = [refined.weights_of(m) for m in range(refined.num_members)]
+        view, count = refined.view, refined.num_members
+        members = [refined.weights_of(member) for member in range(count)]
         objective = functional.Objective(
             view, loss=self.loss, at=members[0], **_given(held)
         )
         keys = functional.seeds.keys(
-            functional.seeds.key(self.seed, _DRAWS), count
+            functional.seeds.key(self.seed, _DRAWS), count * _DRAWS_PER_MEMBER
         )
         nll = functional.Program(
             lambda params, fixed, key, block: objective.nll(
@@ -456,11 +460,17 @@ class _Recipe:
         found = []
         for _, block in functional.streams.blocks(objective.data, _BLOCK):
             values = [
-                -nll(*members[draw % len(members)], keys[draw], block).numpy()
-                for draw in range(count)
+                -nll(*members[draw % count], key, block).numpy()
+                for draw, key in enumerate(keys)
             ]
-            found.append(scipy.special.logsumexp(values, axis=0))
-        return np.concatenate(found) - math.log(count)
+            found.append(
+                _log_mean_exp(np.reshape(values, (-1, count, len(values[0]))))
+            )
+        return np.concatenate(found, axis=-1)
+
+
+def _log_mean_exp(values):
+    return scipy.special.logsumexp(values, axis=0) - math.log(len(values))
 
 
 def _check_kl_scales(kl_scales):

@@ -218,6 +218,19 @@ def test_a_deep_ensemble_without_its_schedule_is_refused_before_any_fit():
     assert of.why_not(parse("swag")) is None
 
 
+def test_whole_numbers_are_not_moved():
+    data = _data(is_regression=False)
+    x, y = data.train
+    data = dataclasses.replace(data, train=(np.int32(x), y))
+    of = repetition.Repetition(_config(), data)
+    for name in (
+        "adversarial_ensemble",
+        "refined_ensemble(adversarial_ensemble)",
+    ):
+        assert "floating point" in of.why_not(parse(name))
+    assert of.why_not(parse("refined_ensemble")) is None
+
+
 @pytest.fixture(scope="module")
 def repetitions(tmp_path_factory):
     """Returns a function that makes a repetition whose fields are recorded."""

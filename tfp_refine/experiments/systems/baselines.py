@@ -33,6 +33,12 @@ def why_no_ensemble(fit):
     """Returns why a deep ensemble cannot be trained, or `None`."""
     if fit.config.learning_rate_schedule == "step":
         return "A deep ensemble has no --learning_rate_schedule=step."
+    is_adversarial = fit.expression.name == "adversarial_ensemble"
+    if is_adversarial and fit.data.train[0].dtype.kind != "f":
+        return (
+            "Only inputs of floating point numbers can be adversarial. "
+            "deep_ensemble is without these."
+        )
     return None
 
 

@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from tfp_refine import ensembles
 from tfp_refine import losses
-from tfp_refine import recipes
 from tfp_refine.experiments.systems import expression as expression_lib
 from tfp_refine.experiments.systems import networks
 from tfp_refine.math import softplus
@@ -27,15 +26,15 @@ _NOISE_FACTORS = (-3.0, 5.0)
 
 
 def choose(fit):
-    """Chooses the factor and the noise of each member of a refined ensemble.
+    """Weighs the factors, and chooses the noise, of a refined ensemble.
 
     Ensembles are refined under each factor; the weights of their best mixture
-    are those of the members that get them, together. Learned homoscedastic
-    noise starts from the networks' error: what they have learned is overfitted.
+    are those of the factors. Learned homoscedastic noise starts from the
+    networks' error: what they have learned is overfitted.
 
     Returns:
-        scales: Factor of each member, a list.
-        shares: Weight of each member.
+        scales: Factors, a list.
+        weights: Weight of each factor.
         noise_scale: Standard deviation that such noise starts from, or `None`
             without one.
         num_steps: Gradient steps that this took.
@@ -58,10 +57,7 @@ def choose(fit):
     # The networks that are refined are trained once.
     num_steps -= (len(_KL_SCALES) - 1) * trained.num_steps
     weights = ensembles.stacking_weights(log_likelihoods)
-    scales, shares = recipes.divide_networks(
-        _KL_SCALES, weights, fit.config.num_members
-    )
-    return scales.tolist(), shares, noise_scale, num_steps
+    return [*_KL_SCALES], weights, noise_scale, num_steps
 
 
 def tune(fit):

@@ -194,13 +194,16 @@ def refine(fit, start):
 
 
 def refine_ensemble(fit, start):
-    """Refines posteriors around trained networks, one member from each."""
-    config, shares, extra_steps = fit.config, None, 0
-    scale = fields.kl_scale(config.member_kl_scale)
-    scales = [scale] * config.num_members
+    """Refines posteriors around trained networks, each with each factor."""
+    config, extra_steps, shares = fit.config, 0, None
+    scales = [fields.kl_scale(config.member_kl_scale)]
+    weights = np.ones(1)
     noise_scale = config.member_noise_scale
-    if scale is None:
-        scales, shares, noise_scale, extra_steps = held_out.choose(fit)
+    if scales == [None]:
+        scales, weights, noise_scale, extra_steps = held_out.choose(fit)
+        shares = np.repeat(weights / config.num_members, config.num_members)
+    log_mean = weights @ np.log(scales)
+    scales = np.repeat(scales, config.num_members)
     raw_noise = None
     if noise_scale is not None:
         raw_noise = losses.HeteroscedasticGaussianNLL().raw_noise(noise_scale)
@@ -222,7 +225,6 @@ def refine_ensemble(fit, start):
         # The noise of a regression, which such networks overfit.
         refine_deterministic=True,
     )
-    log_mean = np.average(np.log(scales), weights=shares)
     diagnostics = {"member_kl_scale": float(np.exp(log_mean))}
     if noise_scale is not None:
         diagnostics["member_noise_scale"] = noise_scale
