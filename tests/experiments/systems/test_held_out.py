@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import types
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from tfp_refine.experiments import compare
 from tfp_refine.experiments.data import dataset
 from tfp_refine.experiments.harness import fields
 from tfp_refine.experiments.harness import folder as folder_lib
+from tfp_refine.experiments.systems import fitted
+from tfp_refine.experiments.systems import held_out
 from tfp_refine.experiments.systems import registry
 from tfp_refine.experiments.systems import repetition
 
@@ -193,6 +196,31 @@ def test_tuned_networks_have_the_best_settings_of_the_held_out_data(tmp_path):
         np.testing.assert_allclose(
             _gaussian(found.draws(x))[1], factor * noise, rtol=2e-3
         )
+
+
+def test_tuned_draws_have_the_noise_that_is_best_for_the_held_out_data():
+    y = np.random.default_rng(0).normal(size=(50, 1))
+    scale = np.full_like(y, 0.1)
+    raw = losses.HeteroscedasticGaussianNLL().raw_noise(0.1)
+    draws = np.concatenate([0.0 * y, 0.0 * y + raw], axis=-1)[np.newaxis]
+    of = types.SimpleNamespace(
+        data=types.SimpleNamespace(test=(y, y), is_regression=True),
+        fitted=lambda system: (fitted.Fitted(lambda x: draws, 3, 2), None),
+    )
+    of.held_out = lambda: of
+    found = held_out.tune(
+        types.SimpleNamespace(
+            config=dataclasses.replace(CONFIG, prior_scale="1.0"),
+            repetition=of,
+            expression=_parse("tuned"),
+        )
+    )
+    factor = np.sqrt(np.mean(y**2)) / 0.1  # of the greatest likelihood
+    assert found.diagnostics["noise_factor"] == pytest.approx(factor, rel=1e-3)
+    loc, noise = _gaussian(found.draws(y))
+    np.testing.assert_allclose(loc, draws[..., :1])
+    np.testing.assert_allclose(noise[0], factor * scale, rtol=1e-3)
+    assert found.num_steps == 3 * (2 * 5 + 1)
 
 
 @pytest.mark.slow
