@@ -305,6 +305,7 @@ def test_files_have_the_same_outputs_to_the_last_bit(name, tmp_path):
     quick=(
         "Conv1DTransposeFlipout",
         "HomoscedasticNoise",
+        "LSTMReparameterization",
         "to_bayesian",
     )
 )
