@@ -182,6 +182,7 @@ def test_a_factor_that_diverges_is_left_out():
         found = tfr.refined_deep_ensemble(build(), *make_data(), **options)
     assert found.history["held_out_weights"].tolist() == [0.0, 1.0]
     assert found.history["kl_scale"].tolist() == [1.0] * M
+    assert found.history["members"].tolist() == [*range(M)]  # no others
 
 
 def test_members_that_diverge_leave_the_others_their_weights(monkeypatch):
