@@ -37,7 +37,7 @@ help: ## List the targets
 
 demo: $(DEMO_STAMP) ## Refine posteriors on the concrete data, into DEMO_DIR
 	$(BIN)/python -m tfp_refine.experiments.uci --dataset=concrete --seeds=3 \
-		--train_steps=5000 --refine_steps=100 --output_dir="$(DEMO_DIR)"
+		--train_steps=2000 --refine_steps=100 --output_dir="$(DEMO_DIR)"
 
 test: lint ## Check style and types, run all but the slow tests
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not slow"
