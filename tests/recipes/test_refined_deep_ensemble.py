@@ -250,15 +250,16 @@ def test_batches_weights_and_classes():
     labels = (y[:, 0] > 0).astype(np.int32)
     model = build(2, tfr.losses.CategoricalNLL())
     weights = np.linspace(0.5, 1.5, N).astype(np.float32)
+    options = OPTIONS | {"kl_scales": (1.0,)}
     expected = tfr.refined_deep_ensemble(
-        model, x, labels, sample_weight=weights, **OPTIONS
+        model, x, labels, sample_weight=weights, **options
     )
     batches = tf.data.Dataset.from_tensor_slices((x, labels, weights))
-    found = tfr.refined_deep_ensemble(model, batches.batch(7), **OPTIONS)
+    found = tfr.refined_deep_ensemble(model, batches.batch(7), **options)
     np.testing.assert_array_equal(found.params, expected.params)
     probs = found.predict_proba(x, 10)
     np.testing.assert_allclose(probs.sum(axis=-1), 1.0, rtol=1e-5)
-    plain = tfr.refined_deep_ensemble(model, x, labels, **OPTIONS)
+    plain = tfr.refined_deep_ensemble(model, x, labels, **options)
     assert np.any(plain.params != expected.params)
 
 
