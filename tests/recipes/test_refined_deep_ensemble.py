@@ -358,6 +358,20 @@ def test_bad_arguments_are_refused_before_any_training(
     assert not list(tmp_path.iterdir())
 
 
+def test_inputs_that_cannot_be_moved_are_refused_before_any_training(tmp_path):
+    x, y = make_data()
+    model = keras.Sequential(
+        [keras.Input((3,), dtype="int32"), *build().layers]
+    )
+    model.compile("sgd", tfr.losses.HeteroscedasticGaussianNLL())
+    options = OPTIONS | {"checkpoint_dir": tmp_path}
+    with pytest.raises(ValueError, match="`adversarial_epsilon` .*int32"):
+        tfr.refined_deep_ensemble(
+            model, np.int32(x), y, **options, adversarial_epsilon=0.01
+        )
+    assert not list(tmp_path.iterdir())
+
+
 def test_another_work_in_the_folder_is_seen_before_any_training(tmp_path):
     options = OPTIONS | {"checkpoint_dir": tmp_path, "kl_scales": (1.0,)}
     tfr.refined_deep_ensemble(build(), *make_data(), **options)

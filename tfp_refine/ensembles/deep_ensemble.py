@@ -5,20 +5,17 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
-import numpy as np
-import tensorflow as tf
 
 from tfp_refine import _validation
 from tfp_refine import functional
 from tfp_refine import posteriors
+from tfp_refine.ensembles import adversarial
 from tfp_refine.ensembles import initial_members
 from tfp_refine.functional import resumable
 from tfp_refine.functional import train
 from tfp_refine.functional import trajectory
 from tfp_refine.functional import update_rules
 
-# Examples of which the range is found at a time.
-_BLOCK = 1024
 # Random streams, below the seed.
 _INIT, _TRAINING = range(2)
 
@@ -142,7 +139,7 @@ def deep_ensemble(
         },
         seed=functional.seeds.key(seed, _TRAINING),
         schedule=schedule,
-        loss=_adversarial_loss(objective, adversarial_epsilon),
+        loss=adversarial.make_loss(objective, adversarial_epsilon),
         checkpoint_dir=checkpoint_dir,
         verbose=verbose,
     )
@@ -154,38 +151,3 @@ def deep_ensemble(
         trained.history,
         input_specs=functional.streams.specs(objective.data)[0],
     )
-
-
-def _adversarial_loss(objective, epsilon):
-    """Returns the loss at inputs and perturbed inputs, or `None` without."""
-    if epsilon is None:
-        return None
-    spec = functional.streams.specs(objective.data)[0]
-    if not isinstance(spec, tf.TensorSpec) or not spec.dtype.is_floating:
-        raise ValueError(
-            "`adversarial_epsilon` needs inputs that are one tensor of "
-            "floating point numbers, which can be moved."
-        )
-    low, high = np.inf, -np.inf
-    for _, (x, *_) in functional.streams.blocks(objective.data, _BLOCK):
-        low = tf.minimum(low, tf.reduce_min(x, axis=0))
-        high = tf.maximum(high, tf.reduce_max(x, axis=0))
-    span = high - low
-
-    def loss(params, fixed, common, batch, key, step):
-        del common
-        x, *others = batch
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            nll, after, penalty = objective.training_loss(
-                batch, params, fixed, key, step
-            )
-        # Where the loss rises (fast gradient sign).
-        moved = x + epsilon * span * tf.sign(tape.gradient(nll, x))
-        other_nll, _, _ = objective.training_loss(
-            (tf.stop_gradient(moved), *others), params, fixed, key, step
-        )
-        total = 0.5 * (nll + other_nll) + penalty
-        return total, total, after
-
-    return loss

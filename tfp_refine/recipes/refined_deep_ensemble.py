@@ -19,6 +19,7 @@ from tfp_refine import ensembles
 from tfp_refine import functional
 from tfp_refine import posteriors
 from tfp_refine import refinement
+from tfp_refine.ensembles import adversarial
 from tfp_refine.ensembles import initial_members
 from tfp_refine.functional import resumable
 from tfp_refine.functional import update_rules
@@ -105,9 +106,8 @@ def refined_deep_ensemble(
             `ensembles.deep_ensemble`, at twice the cost of a step. Defaults to
             `None`, without.
         kl_scales: Factors on the KL divergence, `K` positive numbers. A single
-            one needs no held-out data, unless there is a
-            homoscedastic noise: then networks are trained once. Defaults to
-            `(3.0, 1.0, 0.3, 0.1)`.
+            one needs no held-out data, unless there is a homoscedastic noise:
+            then networks are trained once. Defaults to `(3.0, 1.0, 0.3, 0.1)`.
         held_out_fraction: Part of the training data that chooses, in (0, 1).
             Defaults to `0.2`.
         regularizer: KL regularizer of kernels and biases, or its name: the
@@ -273,6 +273,8 @@ class _Recipe:
                 f"later. Received: the model '{network.model.name}', which has "
                 "variational layers"
             )
+        if self.training["adversarial_epsilon"] is not None:
+            adversarial.check_inputs(data)
         settings = settings_lib.Settings(**self._settings([1.0], None))
         objective = objective_lib.of_settings(
             self._posteriors(network, data, [1.0]), _given(data), settings
