@@ -57,7 +57,7 @@ def _inputs(num_examples):
 
 
 def _memory():
-    model = tfr.models.MLP((_FEATURES,), 3, hidden=(8,), num_train_examples=_N)
+    model = tfr.models.MLP((_FEATURES,), 3, hidden=(8,))
     model.compile(
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     )
