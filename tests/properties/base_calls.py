@@ -1,5 +1,6 @@
 """One good call of each public callable: how a new one joins `bad_input`."""
 
+import copy
 import dataclasses
 import functools
 import inspect
@@ -705,6 +706,15 @@ _add(
     ),
     x=_X, num_samples=3, seed=1, method="probit",
 )  # fmt: skip
+
+
+def _narrowed(**arguments):
+    posterior = copy.copy(_posterior("deep_ensemble"))  # keeps its own spread
+    return posterior.fit_spread(**arguments).predict(_X, 3)
+
+
+_add("Posterior.fit_spread", _narrowed, _WEIGHTS,
+     x=_X40, y=_Y40, num_samples=3, seed=1)  # fmt: skip
 _add("Posterior.sample",
      lambda **arguments: _posterior().sample(**arguments),
      num_samples=3, seed=1)  # fmt: skip

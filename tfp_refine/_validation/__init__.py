@@ -19,6 +19,7 @@ from tfp_refine._validation.positive import positive_integer
 from tfp_refine._validation.positive import positive_integers
 from tfp_refine._validation.positive import proportion
 from tfp_refine._validation.positive import scale
+from tfp_refine._validation.positive import unit_interval
 from tfp_refine._validation.shown import Shown
 from tfp_refine._validation.shown import parameters
 from tfp_refine._validation.shown import shown_call
@@ -48,6 +49,7 @@ __all__ = [
     "scale",
     "shown_call",
     "shown_value",
+    "unit_interval",
     "warn",
     "weights",
 ]

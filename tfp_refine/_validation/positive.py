@@ -52,6 +52,11 @@ def proportion(name, value, one=True):
     )
 
 
+def unit_interval(name, value):
+    """Checks that an argument is in [0, 1]; returns a float."""
+    return _number(name, value, "in [0, 1]", lambda v: 0 <= v <= 1)
+
+
 def positive_integer(name, value):
     """Checks that an argument is a positive integer; returns an int."""
     return _integer(name, value, 1, "a positive integer")

@@ -2,6 +2,7 @@
 
 from tfp_refine.functional import copying
 from tfp_refine.functional import data
+from tfp_refine.functional import example_weights
 from tfp_refine.functional import executor
 from tfp_refine.functional import files
 from tfp_refine.functional import large
@@ -39,6 +40,7 @@ __all__ = [
     "WeightView",
     "copying",
     "data",
+    "example_weights",
     "executor",
     "files",
     "large",

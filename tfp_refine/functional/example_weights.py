@@ -35,6 +35,18 @@ def one_each(weights):
         )
 
 
+def apart(data):
+    """Takes weights `[N]` off data `(x, y, weight)`; those of positions stay.
+
+    Returns the data, and the weights or `None`.
+    """
+    if len(data) == 2 or keras.tree.is_nested(data[2]):
+        return data, None
+    if data[2].shape.rank > 1:
+        return data, None
+    return data[:2], data[2].numpy()
+
+
 def of_classes(y, class_weight):
     """Returns the weight of each example's class, `[N]`.
 

@@ -28,6 +28,7 @@ def write(path, posterior, description, arrays):
         "model": view.digest(),
         "link": links.describe(link),
         "diagnostics": posterior.diagnostics,
+        "spread": posterior.spread,
         "family": description,
     }
     history = {_HISTORY + k: v for k, v in posterior.history.items()}
@@ -85,6 +86,7 @@ def read(path, model, families, custom_objects):
         )
         posterior.history = files.below(arrays, _HISTORY)
         posterior.diagnostics = about["diagnostics"]
+        posterior.spread = about["spread"]
     return posterior
 
 
