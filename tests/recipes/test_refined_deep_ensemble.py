@@ -90,9 +90,17 @@ def test_networks_may_be_trained_on_adversarial_inputs():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_held_out_data_weigh_the_factors(refined, weighted):
-    data, weights = make_data(), None
+def test_held_out_data_weigh_the_factors(refined, weighted, monkeypatch):
+    data, weights, seen = make_data(), None, []
     if weighted:
+        fit_spread = tfr.RefinedEnsemble.fit_spread
+
+        def narrower(posterior, x, *args, **kwargs):
+            fit_spread(posterior, x, *args, **kwargs)
+            seen.append((x, posterior.spread, posterior.member_weights))
+            posterior.spread = 0.3
+
+        monkeypatch.setattr(tfr.RefinedEnsemble, "fit_spread", narrower)
         weights = np.linspace(0.1, 4.0, N).astype(np.float32)
         refined = tfr.refined_deep_ensemble(
             build(), *data, sample_weight=weights, **OPTIONS
@@ -115,6 +123,17 @@ def test_held_out_data_weigh_the_factors(refined, weighted):
     np.testing.assert_allclose(
         refined.member_weights, np.repeat(found / M, M), rtol=1e-6
     )
+    # The mixture without the held-out data has the spread that suits these.
+    monkeypatch.undo()
+    trial.member_weights = refined.member_weights
+    trial.fit_spread(x, y, sample_weight=held, seed=key(4))
+    if not weighted:
+        assert refined.spread == trial.spread
+        return
+    ((inputs, spread, of_members),) = seen
+    np.testing.assert_array_equal(inputs, x)
+    assert (spread, refined.spread) == (trial.spread, 0.3)
+    np.testing.assert_array_equal(of_members, refined.member_weights)
 
 
 def test_one_factor_needs_no_held_out_data():
@@ -123,12 +142,14 @@ def test_one_factor_needs_no_held_out_data():
     _, expected = by_hand(build(), *make_data(), [0.3] * M)
     np.testing.assert_array_equal(found.params, expected.params)
     assert found.history["held_out_weights"].tolist() == [1.0]
+    assert found.spread == 1.0
 
 
 @pytest.mark.parametrize("kl_scales", [SCALES, (1.0,)])
 def test_a_homoscedastic_noise_starts_from_the_error_on_held_out_data(
-    kl_scales,
+    kl_scales, monkeypatch
 ):
+    monkeypatch.setattr(tfr.RefinedEnsemble, "fit_spread", None)  # not for it
     model, (x, y) = build(1, noise=1e-3), make_data()
     options = OPTIONS | {"kl_scales": kl_scales}
     found = tfr.refined_deep_ensemble(model, x, y, **options)
@@ -278,7 +299,8 @@ def test_weights_of_classes_are_those_of_their_examples():
     np.testing.assert_array_equal(found.params, expected.params)
 
 
-def test_positions_may_have_weights():
+def test_positions_may_have_weights(monkeypatch):
+    monkeypatch.setattr(tfr.RefinedEnsemble, "fit_spread", None)  # not for them
     x = np.random.default_rng(0).normal(size=(N, 3, 2)).astype(np.float32)
     labels = (x[..., 0] > 0).astype(np.int32)
     model = keras.Sequential([keras.Input((3, 2)), keras.layers.Dense(2)])

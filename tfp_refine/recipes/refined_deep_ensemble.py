@@ -17,6 +17,7 @@ import tensorflow as tf
 from tfp_refine import _validation
 from tfp_refine import ensembles
 from tfp_refine import functional
+from tfp_refine import losses
 from tfp_refine import posteriors
 from tfp_refine import refinement
 from tfp_refine.ensembles import adversarial
@@ -70,8 +71,11 @@ def refined_deep_ensemble(
     are *warm*, with wider ones. Every network is refined with each factor.
     Held-out data weigh the factors: networks are trained on the rest of the
     training data and refined, and the mixture that predicts the held-out data
-    best gives the weights. Then networks are trained on all data, and refined.
-    Warm members, with little weight, keep a cold ensemble from great errors.
+    best gives the weights. Where outputs tell the noise of each target
+    (`losses.HeteroscedasticGaussianNLL`) they also choose the mixture's
+    `spread`, as errors of networks cancel in part. Then networks are trained on
+    all data, and refined. Warm members, with little weight, keep a cold
+    ensemble from great errors.
 
     A noise that is one learned number for each target
     (`layers.HomoscedasticNoise`) collapses in such networks. In the refinement
@@ -130,7 +134,8 @@ def refined_deep_ensemble(
 
     Returns:
         ensemble: `RefinedEnsemble` of `M` members with `member_weights`, all
-            networks for each factor with a weight. Its `history` also has the
+            networks for each factor with a weight, and perhaps with a `spread`
+            below 1, but not of a single factor. Its `history` also has the
             factor of each member, `kl_scale [M]`, and `candidate_kl_scales [K]`
             with their `held_out_weights [K]`.
 
@@ -165,6 +170,8 @@ def refined_deep_ensemble(
         - [Lakshminarayanan et al., 2017](https://arxiv.org/abs/1612.01474)
         - [Havasi et al., 2021](https://doi.org/10.3390/e23111475)
         - [Yao et al., 2018](https://doi.org/10.1214/17-BA1091), the weights
+        - [Van Schaeybroeck and Vannitsem, 2015](
+            https://doi.org/10.1002/qj.2397), the spread
     """
     _validation.all_positive_integers(num_networks=num_networks, steps=steps)
     _validation.positive("learning_rate", learning_rate)
@@ -221,9 +228,11 @@ def refined_deep_ensemble(
             "held_out_fraction": held_out_fraction,
         },
     )
-    weights, raw_noise = np.ones(1), None
+    weights, spread, raw_noise = np.ones(1), 1.0, None
     if held is not None:
-        weights, raw_noise = recipe.choose(held, rest, kl_scales)
+        weights, spread, raw_noise = recipe.choose(
+            held, rest, kl_scales, objective.loss
+        )
     refined = recipe.refine(
         recipe.train(data, "all"),
         data,
@@ -232,9 +241,8 @@ def refined_deep_ensemble(
         "all",
     )
     del checkpoint  # whose lock held until now
-    of_factor = refined.history["kl_scale"][:, np.newaxis] == kl_scales
-    shares = of_factor @ (weights / np.maximum(1, of_factor.sum(axis=0)))
-    refined.member_weights = shares / shares.sum()
+    _weigh(refined, kl_scales, weights)
+    refined.spread = spread
     refined.history |= {
         "candidate_kl_scales": kl_scales,
         "held_out_weights": weights,
@@ -303,16 +311,17 @@ class _Recipe:
             checkpoint.save({})
         return checkpoint
 
-    def choose(self, held, rest, kl_scales):
+    def choose(self, held, rest, kl_scales, loss):
         """Weighs factors by predictions of held-out data.
 
-        Returns the weights `[K]`, and the raw value that a homoscedastic noise
-        starts from, `[D]`, or `None` without one.
+        Returns the weights `[K]`, the spread of their mixture, and the raw
+        value that a homoscedastic noise starts from, `[D]`, or `None` without
+        one.
         """
         networks = self.train(rest, "held_out")
         raw_noise = self._raw_noise(networks, held)
         if len(kl_scales) == 1:
-            return np.ones(1), raw_noise
+            return np.ones(1), 1.0, raw_noise
         refined = self.refine(networks, rest, kl_scales, raw_noise, "held_out")
         of_members = self._log_likelihood(refined, held)
         weights, scores = np.zeros(len(kl_scales)), []
@@ -328,9 +337,18 @@ class _Recipe:
             weights[number] = 1.0
             scores.append(_log_mean_exp(values))
         weights[weights > 0.0] = ensembles.stacking_weights(
-            scores, sample_weight=_of_examples(held)
+            scores, sample_weight=functional.example_weights.apart(held)[1]
         )
-        return weights, raw_noise
+        _weigh(refined, kl_scales, weights)
+        if raw_noise is None and isinstance(
+            loss, losses.HeteroscedasticGaussianNLL
+        ):
+            refined.fit_spread(
+                **_given(held),
+                loss=self.loss,
+                seed=functional.seeds.key(self.seed, _DRAWS),
+            )
+        return weights, refined.spread, raw_noise
 
     def train(self, data, name):
         """Trains networks, an `EnsemblePosterior` of points."""
@@ -443,8 +461,7 @@ class _Recipe:
         Draws of a member are a mixture. Weights of examples do not count; those
         of positions do.
         """
-        if _of_examples(held) is not None:
-            held = held[:2]
+        held, _ = functional.example_weights.apart(held)
         view, count = refined.view, refined.num_members
         members = [refined.weights_of(member) for member in range(count)]
         objective = functional.Objective(
@@ -469,6 +486,13 @@ class _Recipe:
                 _log_mean_exp(np.reshape(values, (-1, count, len(values[0]))))
             )
         return np.concatenate(found, axis=-1)
+
+
+def _weigh(refined, kl_scales, weights):
+    """Gives the members with each factor its weight, in equal parts."""
+    of_factor = refined.history["kl_scale"][:, np.newaxis] == kl_scales
+    shares = of_factor @ (weights / np.maximum(1, of_factor.sum(axis=0)))
+    refined.member_weights = shares / shares.sum()
 
 
 def _log_mean_exp(values):
@@ -512,12 +536,6 @@ def _split(data, num_examples, fraction, seed):
 
 def _rows(data, rows):
     return keras.tree.map_structure(lambda leaf: tf.gather(leaf, rows), data)
-
-
-def _of_examples(data):
-    """Returns the weights of data, `[n]`; `None` without, or of positions."""
-    is_one = len(data) > 2 and not keras.tree.is_nested(data[2])
-    return data[2] if is_one and data[2].shape.rank == 1 else None
 
 
 def _given(data):

@@ -86,7 +86,7 @@ def test_one_example_is_too_few_to_hold_some_out():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "steps", "low", "high"),
-    [(0.0, 1000, 0.1, 0.4), (0.5, 5000, 0.4, 3.0)],
+    [(0.0, 1000, 0.1, 0.4), (0.5, 5000, 0.35, 3.0)],
     ids=["no noise", "much noise"],
 )
 def test_members_get_the_factors_that_held_out_data_weigh(
@@ -119,6 +119,26 @@ def test_members_get_the_factors_that_held_out_data_weigh(
         np.testing.assert_allclose(
             found.posterior.member_weights, np.repeat(weights / 4, 4)
         )
+        assert found.posterior.spread == found.diagnostics["spread"]
+
+
+def test_the_spread_is_the_best_of_the_weighted_mixture():
+    rng = np.random.default_rng(0)
+    # Draws of two ensembles, of which the second counts three times.
+    draws = rng.normal(size=(2, 4, 30, 2)).astype(np.float32)
+    weights = np.array([0.25, 0.75])
+    mixture = np.concatenate([draws[0], *[draws[1]] * 3])
+    mean = mixture.mean(axis=0)
+    y = mean[:, :1] + 0.5 * rng.normal(size=(30, 1))
+    data = dataclasses.replace(_numbers(30), test=(mean, y))
+    scores = {
+        spread: np.sum(_log_likelihood(mean + spread * (mixture - mean), y))
+        + np.log(spread)
+        for spread in np.arange(1, 21) / 20
+    }
+    found = held_out._spread(draws, weights, data)
+    assert found == max(scores, key=scores.get)
+    assert 0.1 < found < 1.0
 
 
 @pytest.mark.slow
@@ -133,6 +153,7 @@ def test_a_homoscedastic_noise_starts_from_the_residuals_of_held_out_data(
         x, y = inner.data.test
         trained, _ = inner.fitted(_parse("deep_ensemble"))
         loc, _ = _gaussian(trained.draws(x))
+        assert found.posterior.spread == 1.0
         noise = found.diagnostics["member_noise_scale"]
         error = math.sqrt(np.mean((loc - y) ** 2))
         assert noise == pytest.approx(error, rel=1e-6)

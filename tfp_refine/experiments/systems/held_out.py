@@ -15,6 +15,7 @@ from tfp_refine import losses
 from tfp_refine.experiments.systems import expression as expression_lib
 from tfp_refine.experiments.systems import networks
 from tfp_refine.math import softplus
+from tfp_refine.posteriors import spread as spread_lib
 
 # Factors on the KL divergence that members of refined ensembles may have.
 _KL_SCALES = (3.0, 1.0, 0.3, 0.1)
@@ -26,15 +27,17 @@ _NOISE_FACTORS = (-3.0, 5.0)
 
 
 def choose(fit):
-    """Weighs the factors, and chooses the noise, of a refined ensemble.
+    """Weighs the factors, and chooses spread and noise, of a refined ensemble.
 
     Ensembles are refined under each factor; the weights of their best mixture
-    are those of the factors. Learned homoscedastic noise starts from the
-    networks' error: what they have learned is overfitted.
+    are those of the factors, and its best spread is the spread. Learned
+    homoscedastic noise starts from the networks' error: what they have learned
+    is overfitted.
 
     Returns:
         scales: Factors, a list.
         weights: Weight of each factor.
+        spread: As `Posterior.spread`; 1 where outputs do not tell the noise.
         noise_scale: Standard deviation that such noise starts from, or `None`
             without one.
         num_steps: Gradient steps that this took.
@@ -42,7 +45,7 @@ def choose(fit):
     Raises:
         ValueError: If there are too few training examples.
     """
-    of, log_likelihoods, num_steps = fit.repetition.held_out(), [], 0
+    of, draws, num_steps = fit.repetition.held_out(), [], 0
     trained, _ = of.fitted(fit.expression.argument)
     noise_scale = fit.config.member_noise_scale
     if noise_scale is None and networks.learns_noise(fit.config, fit.data):
@@ -51,13 +54,15 @@ def choose(fit):
     for scale in _KL_SCALES:
         system = _with(fit.expression, member_kl_scale=scale, **options)
         found, _ = of.fitted(system)
-        draws = found.draws(of.data.test[0])
-        log_likelihoods.append(_log_likelihood(draws, of.data))
+        draws.append(np.asarray(found.draws(of.data.test[0])))
         num_steps += found.num_steps
     # The networks that are refined are trained once.
     num_steps -= (len(_KL_SCALES) - 1) * trained.num_steps
-    weights = ensembles.stacking_weights(log_likelihoods)
-    return [*_KL_SCALES], weights, noise_scale, num_steps
+    weights = ensembles.stacking_weights(_log_likelihoods(draws, of.data))
+    spread = 1.0
+    if of.data.is_regression and fit.config.likelihood == "heteroscedastic":
+        spread = _spread(draws, weights, of.data)
+    return [*_KL_SCALES], weights, spread, noise_scale, num_steps
 
 
 def tune(fit):
@@ -108,6 +113,26 @@ def _with_root(
         return _with(expression, **options)
     argument = _with_root(expression.argument, **options)
     return dataclasses.replace(expression, argument=argument)
+
+
+def _spread(draws, weights, data):
+    """Chooses the spread of a mixture of several draws, with their weights."""
+    mean = np.tensordot(weights, [part.mean(axis=0) for part in draws], 1)
+
+    def log_likelihood(spread):
+        moved = [mean + spread * (part - mean) for part in draws]
+        values = _log_likelihoods(moved, data)
+        shares = weights[:, np.newaxis]
+        return np.sum(scipy.special.logsumexp(values, axis=0, b=shares))
+
+    scores = spread_lib.LOG_PRIOR + [
+        log_likelihood(spread) for spread in spread_lib.CANDIDATES
+    ]
+    return float(spread_lib.CANDIDATES[np.argmax(scores)])
+
+
+def _log_likelihoods(draws, data):
+    return [_log_likelihood(part, data) for part in draws]
 
 
 def _log_likelihood(draws, data, factor=1.0):

@@ -195,12 +195,12 @@ def refine(fit, start):
 
 def refine_ensemble(fit, start):
     """Refines posteriors around trained networks, each with each factor."""
-    config, extra_steps, shares = fit.config, 0, None
+    config, extra_steps, shares, spread = fit.config, 0, None, 1.0
     scales = [fields.kl_scale(config.member_kl_scale)]
     weights = np.ones(1)
     noise_scale = config.member_noise_scale
     if scales == [None]:
-        scales, weights, noise_scale, extra_steps = held_out.choose(fit)
+        scales, weights, spread, noise_scale, extra_steps = held_out.choose(fit)
         shares = np.repeat(weights / config.num_members, config.num_members)
     log_mean = weights @ np.log(scales)
     scales = np.repeat(scales, config.num_members)
@@ -222,10 +222,14 @@ def refine_ensemble(fit, start):
         posterior.params.size,
         kl_scale=scales,
         member_weights=shares,
+        spread=spread,
         # The noise of a regression, which such networks overfit.
         refine_deterministic=True,
     )
-    diagnostics = {"member_kl_scale": float(np.exp(log_mean))}
+    diagnostics = {
+        "member_kl_scale": float(np.exp(log_mean)),
+        "spread": spread,
+    }
     if noise_scale is not None:
         diagnostics["member_noise_scale"] = noise_scale
     return found._replace(
@@ -257,6 +261,7 @@ def _refined(
     refine_deterministic,
     kl_scale=1.0,
     member_weights=None,
+    spread=1.0,
 ):
     config = fit.config
     num_members = config.num_members
@@ -284,6 +289,7 @@ def _refined(
     if member_weights is not None:
         alive = np.asarray(member_weights)[ensemble.history["members"]]
         ensemble.member_weights = alive / alive.sum()
+    ensemble.spread = spread
     ensemble.save(fit.directory / "ensemble.posterior")
     return fitted.Fitted(
         fitted.predictive(
