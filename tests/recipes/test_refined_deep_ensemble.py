@@ -345,6 +345,7 @@ def test_data_without_noise_get_colder_members():
         ({"adversarial_epsilon": 0.0}, "`adversarial_epsilon`.*Rec.*0.0"),
         ({"adversarial_epsilon": "no"}, "`adversarial_epsilon`.*Rec.*no"),
         ({"loss": "mse"}, "mean over the 2 outputs"),
+        ({"loss": lambda y, p: tf.reduce_mean(p)}, "one value for each"),
         ({"regularizer": "log_uniform_kl"}, "prior"),
         ({"estimator": "none"}, "`estimator` must be.*none"),
     ],

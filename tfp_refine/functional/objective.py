@@ -348,6 +348,15 @@ class Objective:
         """Computes `nll` from the model's outputs for the batch."""
         return summed_nll(self._parts(batch, outputs))
 
+    def check_examples(self):
+        """Raises a `ValueError` if the loss returns the mean of a batch."""
+        if not np.ndim(self.head_nll):
+            raise ValueError(
+                "The loss must return one value for each example, `[B]`: "
+                "held-out examples are scored one by one. Received: loss="
+                f"{self.loss!r}, which returns their mean"
+            )
+
     def _parts(self, batch, outputs):
         _, y, *weights = batch
         return parts(self.loss, y, outputs, *weights)

@@ -57,11 +57,7 @@ def most_likely(view, at, loss, data, blocks):
         at=at,
         **dict(zip(functional.data.NAMES, data, strict=False)),
     )
-    if not np.ndim(objective.head_nll):
-        raise ValueError(
-            "The loss must return one value for each example, `[B]`. Received: "
-            f"{objective.loss!r}, which returns a mean"
-        )
+    objective.check_examples()
     head = keras.tree.flatten(view.call(objective.head[0], *at, 0))
     is_masked = any(likelihood.mask_of(leaf) is not None for leaf in head)
     program = functional.Program(

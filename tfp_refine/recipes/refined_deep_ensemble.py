@@ -126,8 +126,8 @@ def refined_deep_ensemble(
             Defaults to `200`.
         refine_learning_rate: Learning rate of the refinement, as
             `learning_rate` of `refine`. Defaults to `1e-2`.
-        loss: As for `refine`. Defaults to the loss that the model was compiled
-            with.
+        loss: As for `refine`, with one value for each example. Defaults to the
+            loss that the model was compiled with.
         checkpoint_dir: Folder to save progress in, and to continue from.
         seed: Integer that fixes the result; a fresh one if `None`.
         verbose: 0 is silent, 1 shows progress bars, 2 lines.
@@ -287,6 +287,7 @@ class _Recipe:
         objective = objective_lib.of_settings(
             self._posteriors(network, data, [1.0]), _given(data), settings
         )
+        objective.check_examples()
         return objective, settings
 
     def open_checkpoint(self, objective, settings):
