@@ -272,6 +272,61 @@ def test_files_and_exports_have_it(ensemble, tmp_path):
     np.testing.assert_allclose(served.serve(X), expected, atol=1e-5)
 
 
+def test_another_fit_starts_at_1():
+    network = posterior_cases.network()
+    for posterior in (
+        tfr.ensembles.TemperatureScaling(network),
+        tfr.laplace.DiagonalLaplace(network, "classification"),
+    ):
+        posterior.spread = 0.5
+        posterior.fit(X, Y)
+        assert posterior.spread == 1.0
+
+
+def test_repr_shows_it(ensemble):
+    assert "spread" not in repr(ensemble)
+    ensemble.spread = 0.5
+    assert "spread=0.5" in repr(ensemble)
+
+
+def test_targets_without_weight_may_be_anything(ensemble):
+    weights = np.float32(np.arange(N) % 3 > 0)
+    seen = weights > 0
+    ensemble.fit_spread(X[seen], Y[seen], num_samples=5)
+    expected = ensemble.spread
+    for impossible in (-1, 7):
+        labels = np.where(seen, Y, impossible)
+        ensemble.fit_spread(X, labels, sample_weight=weights, num_samples=5)
+        assert ensemble.spread == expected
+
+
+def test_members_that_diverged_are_an_error(ensemble):
+    ensemble.params = np.copy(ensemble.params)
+    ensemble.params[3] = np.nan
+    with (
+        pytest.warns(RuntimeWarning, match="NaN or infinite, first in draw 3"),
+        pytest.raises(ValueError, match="NaN or infinite. Have members div"),
+    ):
+        ensemble.fit_spread(X, Y, num_samples=5)
+    assert ensemble.spread == 1.0
+
+
+def test_bfloat16_is_narrowed():
+    policy = keras.DTypePolicy("mixed_bfloat16")
+    model = keras.Sequential(
+        [keras.Input((3,)), keras.layers.Dense(3, dtype=policy)]
+    )
+    model.compile(
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    )
+    ensemble = around(model, 5, 0.5)
+    wide = np.float32(ensemble.predict(X, 5))
+    ensemble.spread = 0.5
+    found = np.float32(ensemble.predict(X, 5))
+    np.testing.assert_allclose(found, narrowed(wide, 0.5), atol=0.05)
+    assert 0.0 < ensemble.fit_spread(X, Y, num_samples=5).spread <= 1.0
+
+
 def test_closed_forms_have_none():
     posterior = posterior_cases.posterior("laplace_full")
     posterior.spread = 0.5

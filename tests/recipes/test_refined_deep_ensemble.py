@@ -126,7 +126,7 @@ def test_held_out_data_weigh_the_factors(refined, weighted, monkeypatch):
     # The mixture without the held-out data has the spread that suits these.
     monkeypatch.undo()
     trial.member_weights = refined.member_weights
-    trial.fit_spread(x, y, sample_weight=held, seed=key(4))
+    trial.fit_spread(x, y, sample_weight=held, num_samples=20 * M, seed=key(4))
     if not weighted:
         assert refined.spread == trial.spread
         return
@@ -138,7 +138,13 @@ def test_held_out_data_weigh_the_factors(refined, weighted, monkeypatch):
 
 def test_one_factor_needs_no_held_out_data():
     options = OPTIONS | {"kl_scales": [0.3], "held_out_fraction": None}
-    found = tfr.refined_deep_ensemble(build(), *make_data(), **options)
+    loss = build().loss
+    found = tfr.refined_deep_ensemble(
+        build(),
+        *make_data(),
+        **options,
+        loss=lambda y, outputs: tf.reduce_mean(loss.call(y, outputs)),
+    )
     _, expected = by_hand(build(), *make_data(), [0.3] * M)
     np.testing.assert_array_equal(found.params, expected.params)
     assert found.history["held_out_weights"].tolist() == [1.0]

@@ -138,6 +138,7 @@ class TemperatureScaling(posteriors.Posterior):
                 "all of them are classified right, or none better than by "
                 f"chance, of {num_examples}. More data are needed."
             )
+        self.spread = 1.0
         self.temperature = math.exp(
             scipy.optimize.brentq(derivative, _LOWEST, _HIGHEST, xtol=1e-12)
         )

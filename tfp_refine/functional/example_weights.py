@@ -38,13 +38,18 @@ def one_each(weights):
 def apart(data):
     """Takes weights `[N]` off data `(x, y, weight)`; those of positions stay.
 
-    Returns the data, and the weights or `None`.
+    Returns the examples with a weight above 0, and their weights; or all of
+    them, and `None`.
     """
     if len(data) == 2 or keras.tree.is_nested(data[2]):
         return data, None
     if data[2].shape.rank > 1:
         return data, None
-    return data[:2], data[2].numpy()
+    seen = data[2] > 0.0
+    *data, weights = keras.tree.map_structure(
+        lambda leaf: tf.boolean_mask(leaf, seen), data
+    )
+    return tuple(data), weights.numpy()
 
 
 def of_classes(y, class_weight):

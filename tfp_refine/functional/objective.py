@@ -352,9 +352,9 @@ class Objective:
         """Raises a `ValueError` if the loss returns the mean of a batch."""
         if not np.ndim(self.head_nll):
             raise ValueError(
-                "The loss must return one value for each example, `[B]`: "
+                "The loss must return one value for each example, `[B]`, as "
                 "held-out examples are scored one by one. Received: loss="
-                f"{self.loss!r}, which returns their mean"
+                f"{self.loss!r}, which returns a mean"
             )
 
     def _parts(self, batch, outputs):

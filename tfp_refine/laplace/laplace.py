@@ -182,6 +182,7 @@ class Laplace(evidence_bound.EvidenceBound, posteriors.GaussianPosterior):
         )
         self.loc, self.fixed = loc, fixed
         self.training_data = data
+        self.spread = 1.0
         self._update()
         return self
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 from typing import ClassVar
 from typing import NamedTuple
+from typing import Self
 
 import keras
 import numpy as np
@@ -99,11 +100,12 @@ class Posterior(_validation.Shown, abc.ABC):
 
     @property
     def spread(self) -> float:
-        """Part that is left of the distance of draws of outputs to their mean.
+        """Factor on the deviation of draws of outputs from their mean.
 
         A number in [0, 1], `1.0` unless `fit_spread` has found a smaller one.
-        The mean is that of the draws of one call. Draws of weights do not
-        change.
+        The mean is that of the draws of one call, so a single draw does not
+        change, nor do draws of weights and integer outputs. Posteriors that
+        are computed from this one have a spread of their own.
         """
         return self._spread
 
@@ -113,7 +115,8 @@ class Posterior(_validation.Shown, abc.ABC):
 
     def _shown_arguments(self):
         """Returns the arguments that `repr` shows, by name, without arrays."""
-        return {"model": self.model.name, "num_weights": self.view.size}
+        shown = {"model": self.model.name, "num_weights": self.view.size}
+        return shown if self.spread == 1.0 else shown | {"spread": self.spread}
 
     # Defined by families.
 
@@ -297,15 +300,16 @@ class Posterior(_validation.Shown, abc.ABC):
         num_samples: int = 100,
         seed: int | None = None,
         batch_size: int = 1024,
-    ) -> "Posterior":
+    ) -> Self:
         """Chooses the `spread` under which held-out data are most likely.
 
         Errors of networks that were trained apart cancel in part: their mean is
-        often better than they differ, and predictions are too wide. Draws `f_s`
-        of the outputs (means and raw scales, logits, ...) become `mean + spread
-        * (f_s - mean)`, which is member-by-member calibration. The log
-        likelihood of their mixture is scored, plus `log(spread)`, a Beta(2, 1)
-        prior that counts as one example, for spreads of 0.05, 0.1, ... 1.
+        often more accurate than their disagreement suggests, and predictions
+        are too wide. Draws `f_s` of the outputs (means and raw scales, logits,
+        ...) become `mean + spread * (f_s - mean)`, a special case of
+        member-by-member calibration. The log likelihood of their mixture is
+        scored, plus `log(spread)`, a Beta(2, 1) prior that counts as one
+        example, for spreads of 0.05, 0.1, ... 1.
 
         Args:
             x: Inputs, `[N, ...]` (or nested), or batches of `(x, y)` or `(x, y,
@@ -314,8 +318,9 @@ class Posterior(_validation.Shown, abc.ABC):
                 memory. Not those that the posterior was computed from.
             y: Targets, `[N, ...]`; of several outputs a dict or list. `None`
                 for batches.
-            sample_weight: How often each example counts, `[N]`, or its
-                positions, `[N, ...]`. `None` for batches.
+            sample_weight: How often the prediction of each example counts,
+                `[N]`. Those of positions, `[N, ...]`, or of single outputs are
+                factors on their log likelihoods. `None` for batches.
             class_weight: Weights by class number, a dict, in place of
                 `sample_weight`; 1 for those left out.
             loss: Negative log likelihood, as for `refine`. Defaults to the loss
@@ -329,7 +334,8 @@ class Posterior(_validation.Shown, abc.ABC):
 
         Raises:
             ValueError: If an argument is invalid, the data do not fit the
-                model, or the loss is no log likelihood of each example.
+                model, or the loss is no log likelihood of each example, or not
+                finite.
 
         Example:
 
@@ -348,7 +354,9 @@ class Posterior(_validation.Shown, abc.ABC):
         _validation.positive_integer("batch_size", batch_size)
         self._check_ready()
         seed = functional.seeds.check(seed)
-        data, _ = functional.data.examples(x, y, sample_weight, class_weight)
+        data, weights = functional.example_weights.apart(
+            functional.data.examples(x, y, sample_weight, class_weight)[0]
+        )
         first = next(iter(self._draw(num_samples, seed, 1)))
         number, fixed = first.members[0], list(first.fixed)
         if first.stacked:
@@ -359,6 +367,7 @@ class Posterior(_validation.Shown, abc.ABC):
             (first.params[number], fixed),
             loss,
             data,
+            weights,
             _all_draws(stream, num_samples),
         )
         return self
@@ -709,9 +718,12 @@ class _Watch:
         for leaf in keras.tree.flatten(outputs):
             self._count += int(tf.size(leaf))
             # The sum of finite numbers overflows rarely: then all are seen.
-            if not leaf.dtype.is_floating or np.isfinite(tf.reduce_sum(leaf)):
+            # NumPy does not know bfloat16.
+            if not leaf.dtype.is_floating or tf.math.is_finite(
+                tf.reduce_sum(leaf)
+            ):
                 continue
-            where = np.argwhere(~np.isfinite(leaf))
+            where = tf.where(~tf.math.is_finite(leaf)).numpy()
             self._bad += len(where)
             if self._first is None and len(where):
                 draw, row = where[0][:2]

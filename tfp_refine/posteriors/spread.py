@@ -12,7 +12,7 @@ from tfp_refine.losses import likelihood
 
 # Spreads to choose from.
 CANDIDATES = np.arange(20, 0, -1) / 20
-# Log density of a Beta(2, 1) prior: data that cannot tell keep the spread 1.
+# Log density of a Beta(2, 1) prior: data that say nothing leave it at 1.
 LOG_PRIOR = np.log(2.0 * CANDIDATES)
 
 
@@ -34,23 +34,23 @@ def narrow(outputs, spread, axis=0):
     return keras.tree.map_structure(move, outputs)
 
 
-def most_likely(view, at, loss, data, blocks):
+def most_likely(view, at, loss, data, weights, blocks):
     """Finds the spread under which data are most likely, in [0, 1].
 
     Args:
         view: `WeightView` of the model.
         at: A vector and fixed weights, to check the data with.
         loss: Negative log likelihood, as for `Objective`.
-        data: `(x, y)` or `(x, y, weight)`, tensors. Weights of examples count
-            predictions of these, those of positions are of their parts.
+        data: `(x, y)`, or `(x, y, weight)` with weights of positions, tensors.
+        weights: How often the prediction of each example counts, `[N]`, or
+            `None`.
         blocks: Yields slices of the examples, and draws of their outputs, `[S,
             B, ...]` (or nested).
 
     Raises:
-        ValueError: If data do not fit the model, or the loss is no log
-            likelihood.
+        ValueError: If data do not fit the model, the loss is no log likelihood,
+            or it is not finite.
     """
-    data, weights = functional.example_weights.apart(data)
     objective = functional.Objective(
         view,
         loss=loss,
@@ -73,6 +73,12 @@ def most_likely(view, at, loss, data, blocks):
         block = functional.data.take(objective.data, rows)
         found = program(outputs, block).numpy()
         total += found.sum(1) if weights is None else found @ weights[rows]
+    if not np.any(np.isfinite(total)):
+        raise ValueError(
+            "Held-out data must be possible for some spread. Received: outputs "
+            f"of the model '{view.model.name}' whose log likelihoods are NaN "
+            "or infinite. Have members diverged?"
+        )
     return float(CANDIDATES[np.nanargmax(total)])
 
 
@@ -104,4 +110,7 @@ def _log_likelihoods(objective, is_masked, outputs, block):
         of_draws = tf.reshape(-tf.cast(nll, tf.float64), [-1, num_samples])
         return tf.reduce_logsumexp(of_draws, axis=1) - math.log(num_samples)
 
-    return tf.map_fn(of_candidate, tf.constant(CANDIDATES))
+    # One after the other: each takes the memory of all draws.
+    return tf.map_fn(
+        of_candidate, tf.constant(CANDIDATES), parallel_iterations=1
+    )

@@ -71,7 +71,7 @@ def refined_deep_ensemble(
     are *warm*, with wider ones. Every network is refined with each factor.
     Held-out data weigh the factors: networks are trained on the rest of the
     training data and refined, and the mixture that predicts the held-out data
-    best gives the weights. Where outputs tell the noise of each target
+    best gives the weights. Where the model predicts the noise of each example
     (`losses.HeteroscedasticGaussianNLL`) they also choose the mixture's
     `spread`, as errors of networks cancel in part. Then networks are trained on
     all data, and refined. Warm members, with little weight, keep a cold
@@ -126,16 +126,16 @@ def refined_deep_ensemble(
             Defaults to `200`.
         refine_learning_rate: Learning rate of the refinement, as
             `learning_rate` of `refine`. Defaults to `1e-2`.
-        loss: As for `refine`, with one value for each example. Defaults to the
-            loss that the model was compiled with.
+        loss: As for `refine`, but with one value for each example where data
+            are held out. Defaults to the loss that the model was compiled with.
         checkpoint_dir: Folder to save progress in, and to continue from.
         seed: Integer that fixes the result; a fresh one if `None`.
         verbose: 0 is silent, 1 shows progress bars, 2 lines.
 
     Returns:
         ensemble: `RefinedEnsemble` of `M` members with `member_weights`, all
-            networks for each factor with a weight, and perhaps with a `spread`
-            below 1, but not of a single factor. Its `history` also has the
+            networks for each factor with a weight. With several factors its
+            `spread` may be below 1. Its `history` also has the
             factor of each member, `kl_scale [M]`, and `candidate_kl_scales [K]`
             with their `held_out_weights [K]`.
 
@@ -219,6 +219,7 @@ def refined_deep_ensemble(
     objective, settings = recipe.check(data)
     held = rest = None
     if len(kl_scales) > 1 or narrow.noises(objective.view.model):
+        objective.check_examples()
         held, rest = _split(data, num_examples, held_out_fraction, seed)
     checkpoint = recipe.open_checkpoint(
         objective,
@@ -287,7 +288,6 @@ class _Recipe:
         objective = objective_lib.of_settings(
             self._posteriors(network, data, [1.0]), _given(data), settings
         )
-        objective.check_examples()
         return objective, settings
 
     def open_checkpoint(self, objective, settings):
@@ -347,6 +347,7 @@ class _Recipe:
             refined.fit_spread(
                 **_given(held),
                 loss=self.loss,
+                num_samples=_DRAWS_PER_MEMBER * refined.num_members,
                 seed=functional.seeds.key(self.seed, _DRAWS),
             )
         return weights, refined.spread, raw_noise

@@ -37,7 +37,8 @@ def choose(fit):
     Returns:
         scales: Factors, a list.
         weights: Weight of each factor.
-        spread: As `Posterior.spread`; 1 where outputs do not tell the noise.
+        spread: As `Posterior.spread`; 1 unless the model predicts the noise of
+            each example.
         noise_scale: Standard deviation that such noise starts from, or `None`
             without one.
         num_steps: Gradient steps that this took.
