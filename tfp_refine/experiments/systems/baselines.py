@@ -99,7 +99,9 @@ def swag(fit, start):
 def cyclical_sghmc(fit, start):
     """Samples weights in cycles, from trained ones."""
     config = fit.config
-    per_cycle = max(1, config.train_steps // config.cycles)
+    per_cycle = max(
+        config.samples_per_cycle, config.train_steps // config.cycles
+    )
     posterior = sampling.cyclical_sghmc(
         start.model,
         *fit.data.train,
