@@ -200,7 +200,7 @@ def _config(**changes):
     config = fields.Bench(
         hidden=(4,), train_steps=30, learning_rate=0.1, segments=2,
         batch_size=8, num_samples=4,
-        num_members=2, refine_steps=2, variance_ratios=("0.5",),
+        num_members=2, num_starts=2, refine_steps=2, variance_ratios=("0.5",),
         num_eval_samples=2, mnf_flow_units=3, mnf_auxiliary_units=3, cycles=2,
         samples_per_cycle=1, swag_snapshots=3, swag_rank=2, flow_epochs=1,
         flow_batch_size=8, flow_samples=2, nuts_chains=2, nuts_warmup=4,

@@ -349,6 +349,7 @@ class Refinement(config.Config):
             standardized targets, that learned homoscedastic noise starts from.
             Defaults to that of the residuals of held-out data, if these choose
             the factors, else to what each network has learned.
+        num_starts: Of multi_start: how often the system is fitted.
         refine_deterministic: Of refined: refine weights without a posterior
             along with the others, as refined_ensemble always does.
         num_eval_samples: Draws in each estimate of a bound.
@@ -372,6 +373,7 @@ class Refinement(config.Config):
     member_scale: Positive = 1e-2
     member_kl_scale: KLScale = "held_out"
     member_noise_scale: Positive | None = None
+    num_starts: Pair = 5
     refine_deterministic: bool = False
     num_eval_samples: Count = 10
     mapping: Literal["auto", "map", "vmap"] = "auto"

@@ -18,6 +18,7 @@ from tfp_refine.experiments.systems import baselines
 from tfp_refine.experiments.systems import expression as expression_lib
 from tfp_refine.experiments.systems import held_out
 from tfp_refine.experiments.systems import laplace
+from tfp_refine.experiments.systems import multi_start
 from tfp_refine.experiments.systems import networks
 from tfp_refine.experiments.systems import variational
 
@@ -93,6 +94,7 @@ _TOMCZAK = "Tomczak et al., 2021"
 
 _VARIATIONAL = ("vi", "ffg", "mnf")
 _ENSEMBLES = ("deep_ensemble", "adversarial_ensemble")
+_OF_POSTERIORS = ("refined", *_VARIATIONAL, "ivon", "converted")
 _OF_POINTS = ("map", *_ENSEMBLES, "swag", "multi_swag", *laplace.NAMES)
 # Properties of the systems that others may start from.
 _NEEDS = {
@@ -103,6 +105,7 @@ _NEEDS = {
     (*_VARIATIONAL, "ivon"): "a network that is trained with a posterior",
     _ENSEMBLES: "trained networks",
     laplace.NAMES: "a Laplace approximation",
+    _OF_POSTERIORS: "a posterior that is trained",
     _OF_POINTS: "a network of point estimates, or a system that starts there",
 }
 _MULTIPLICATIVE = (
@@ -201,6 +204,10 @@ SYSTEMS = {
         "prior_scale refine_learning_* refine_steps variance_ratios",
         _ENSEMBLES, variational.refine_ensemble,
         variational.why_no_ensemble_is_refined),
+    "multi_start": System(
+        "{}, several starts", "refine", "Wilson and Izmailov, 2020",
+        "num_starts", _OF_POSTERIORS, multi_start.fit_all, multi_start.why_not,
+        fits_start=False),
     # Methods that start from a network of point estimates.
     "converted": System(
         "{}, converted", "models.to_bayesian", _KRISHNAN,

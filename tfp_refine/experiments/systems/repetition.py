@@ -47,7 +47,8 @@ class Repetition:
 
     Without a folder, nothing can be fitted. `observe` is a function of a `Fit`,
     a model and a segment of its history that returns more of the history. The
-    prefix is that of the names of its records.
+    prefix is that of the names of its records; the start numbers repetitions
+    that differ in nothing but their seeds.
     """
 
     def __init__(
@@ -58,16 +59,34 @@ class Repetition:
         folder: folder_lib.Folder | None = None,
         observe: Callable[..., dict[str, float]] | None = None,
         prefix: str = "",
+        start: int = 0,
     ):
         self.config, self.data, self.number = config, data, number
         self.folder, self.observe = folder, observe
-        self._prefix = prefix
+        self._prefix, self._start = prefix, start
         self._fitted, self._errors = {}, {}
 
     def seed(self, stream: str) -> int:
         """Returns the seed of a random stream."""
-        return functional.seeds.key(
-            self.config.seed, self.number, _STREAMS.index(stream)
+        seeds = [self.config.seed, self.number, _STREAMS.index(stream)]
+        if self._start:
+            seeds.append(self._start)
+        return functional.seeds.key(*seeds)
+
+    def restarted(self, start: int, num_starts: int) -> "Repetition":
+        """Returns one of some that differ in their seeds, the first as this.
+
+        Each has its share of the draws of a prediction.
+        """
+        share = self.config.num_samples // num_starts
+        prefix = f"{self._prefix}start_{start}/" if start else self._prefix
+        return Repetition(
+            dataclasses.replace(self.config, num_samples=share),
+            self.data,
+            self.number,
+            self.folder,
+            prefix=prefix,
+            start=start,
         )
 
     def held_out(self) -> "Repetition":
@@ -94,6 +113,7 @@ class Repetition:
             self.number,
             self.folder,
             prefix=f"{self._prefix}held_out/",
+            start=self._start,
         )
 
     @functools.cached_property
