@@ -245,9 +245,19 @@ def test_tuned_draws_have_the_noise_that_is_best_for_the_held_out_data():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("system", ["deep_ensemble", "mc_dropout", "swag"])
+@pytest.mark.parametrize(
+    "system",
+    ["deep_ensemble", "mc_dropout", "swag", "csghmc", "laplace", "flows"],
+)
 def test_systems_of_several_draws_are_tuned(tmp_path, system):
-    options = {"train_steps": 30, "swag_snapshots": 3, "swag_rank": 2}
+    options = {
+        "train_steps": 30,
+        "swag_snapshots": 3,
+        "swag_rank": 2,
+        "flow_epochs": 1,
+    }
+    if system in ("laplace", "flows"):
+        options["likelihood"] = "homoscedastic"
     with folder_lib.Folder(tmp_path, "systems", CONFIG, {}) as folder:
         of = _repetition(_numbers(40), 0, folder, **options)
         found, _ = of.fitted(_parse(f"tuned({system})"))

@@ -95,7 +95,16 @@ _TOMCZAK = "Tomczak et al., 2021"
 _VARIATIONAL = ("vi", "ffg", "mnf")
 _ENSEMBLES = ("deep_ensemble", "adversarial_ensemble")
 _OF_POSTERIORS = ("refined", *_VARIATIONAL, "ivon", "converted")
-_OF_POINTS = ("map", *_ENSEMBLES, "swag", "multi_swag", *laplace.NAMES)
+_OF_POINTS = (
+    "map",
+    *_ENSEMBLES,
+    "swag",
+    "multi_swag",
+    "csghmc",
+    *laplace.NAMES,
+    "flows",
+    "nuts",
+)
 # Properties of the systems that others may start from.
 _NEEDS = {
     ("map",): "a network of point estimates",
@@ -263,10 +272,21 @@ SYSTEMS = {
         laplace.NAMES, laplace.sample, laplace.why_not_sampled),
 }
 # fmt: on
+# Rivals of refined ensembles, with the noise that held-out data choose.
+_TUNED = (
+    "deep_ensemble",
+    "mc_dropout",
+    "swag",
+    "csghmc",
+    "laplace",
+    "laplace_all",
+    "flows",
+)
 # Systems of `all`: each system by itself, but for rivals of I-BLM, which
 # have an experiment of their own; and some combinations.
 ALL = (
     *(n for n, s in SYSTEMS.items() if n == "iblm" or s.sets != "initializer"),
+    *(f"tuned({name})" for name in _TUNED),
     "refined(ivon)",
     "refined(laplace)",
     "refined(laplace_all)",
