@@ -3,19 +3,17 @@
 import numpy as np
 
 from tfp_refine.experiments.systems import fitted
+from tfp_refine.experiments.systems import variational
 
 
 def why_not(fit):
     """Returns why a system cannot be fitted from several starts, or `None`."""
-    config = fit.config
-    if config.num_samples % config.num_starts:
-        return (
-            "--num_samples must be a multiple of --num_starts, so that every "
-            "start is drawn as often. Received: "
-            f"{config.num_samples} and {config.num_starts}"
-        )
+    reason = variational.why_unequal_draws(fit.config, "num_starts")
+    if reason is not None:
+        return reason
     reason = _start(fit, 0).why_not(fit.expression.argument)
-    return reason and f"For each of --num_starts={config.num_starts}: {reason}"
+    count = fit.config.num_starts
+    return reason and f"For each of --num_starts={count}: {reason}"
 
 
 def fit_all(fit):

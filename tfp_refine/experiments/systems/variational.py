@@ -325,14 +325,21 @@ def why_not_refinable(fit):
 
 def why_no_members(fit):
     """Returns why members cannot be drawn alike, or `None`."""
-    config = fit.config
-    if config.num_samples % config.num_members:
-        return (
-            "--num_samples must be a multiple of --num_members, so that every "
-            "member is drawn as often. Received: "
-            f"{config.num_samples} and {config.num_members}"
-        )
-    return None
+    return why_unequal_draws(fit.config, "num_members")
+
+
+def why_unequal_draws(config: fields.Bench, name: str) -> str | None:
+    """Returns why members or starts, by a field's name, cannot be drawn alike.
+
+    `None` if they can.
+    """
+    count = getattr(config, name)
+    if config.num_samples % count == 0:
+        return None
+    return (
+        f"--num_samples must be a multiple of --{name}, so that each is drawn "
+        f"as often. Received: {config.num_samples} and {count}"
+    )
 
 
 def why_no_ensemble_is_refined(fit):
