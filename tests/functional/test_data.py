@@ -210,7 +210,8 @@ def test_one_copy_of_arrays_is_held(dtype):
 
 
 def test_tensors_are_taken_as_they_are():
-    x = tf.ones([_ROWS, _FEATURES])
+    with tf.device("CPU"):
+        x = tf.ones([_ROWS, _FEATURES])
     peak, ((tensor, _), _) = _peak(lambda: data.examples(x, tf.ones([_ROWS])))
     assert tensor is x
     assert peak < 0.2 * _SIZE

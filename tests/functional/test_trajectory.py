@@ -46,6 +46,7 @@ def test_dense_networks_are_vectorized_on_one_core(
     for name in ENVIRONMENT:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(cores))
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda _: [])
     assert trajectory.pays_to_vectorize(_model(*middle)) == pays
 
 
@@ -74,6 +75,7 @@ def test_the_threads_of_tensorflow_count(
     for name in ENVIRONMENT:
         monkeypatch.setenv(name, environment)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(2))
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda _: [])
     assert trajectory.pays_to_vectorize(_model()) == pays
 
 
