@@ -1,11 +1,14 @@
 """Members and layers on a GPU: time and memory of a step.
 
-LeNet-5 (batch 256) and the hybrid ResNet-20 (batch 64) on images of CIFAR's
-shape. First a training step by `fit`: with deterministic layers, and with each
-of our estimators. Then a step of refinement, M members together: "map", one
-after another or side by side; "vmap", each operation for all; "batched", the
-same for a few members at a time; and the choice of `mapping="auto"`. Memory is
-the most that TensorFlow held on the device, which it reports for GPUs alone.
+A perceptron of 13 inputs and 50 units (batch 128), and LeNet-5 (256) and the
+hybrid ResNet-20 (64) on images of CIFAR's shape. First a training step by
+`fit`, all steps in one execution: with deterministic layers, and with each of
+our estimators, without XLA and with it, which is Keras' choice on a GPU. Then
+a step of refinement, M members together: "map", one after another or side by
+side; "vmap", each operation for all; "batched", the same for a few members at
+a time, again without XLA and with it; and the choice of `mapping="auto"`.
+Memory is the most that TensorFlow held on the device, which it reports for GPUs
+alone.
 
   python benchmarks/gpu.py
 
@@ -28,9 +31,25 @@ from tfp_refine.refinement import objective as objective_lib
 from tfp_refine.refinement import settings as settings_lib
 from tfp_refine.refinement import state as state_lib
 
+
+def _mlp(
+    input_shape,
+    outputs,
+    *,
+    conv_layer=None,
+    dense_layer=tfr.layers.DenseFlipout,
+    **kwargs,
+):
+    del conv_layer
+    return tfr.models.MLP(input_shape, outputs, layer=dense_layer, **kwargs)
+
+
+# Of each, how it is made, its batch size, and the shape of an example unless
+# that is an image.
 _NETWORKS = {
-    "LeNet-5": (tfr.models.LeNet5, 256),
-    "ResNet-20": (tfr.models.ResNet20, 64),
+    "MLP": (_mlp, 128, (13,)),
+    "LeNet-5": (tfr.models.LeNet5, 256, None),
+    "ResNet-20": (tfr.models.ResNet20, 64, None),
 }
 _LAYERS = {
     "Reparameterization": (
@@ -43,6 +62,8 @@ _LAYERS = {
     ),
     "Flipout": (tfr.layers.Conv2DFlipout, tfr.layers.DenseFlipout),
 }
+_PLAIN = "deterministic"
+_TABLES = ("training", "refinement")
 
 
 def _arguments():
@@ -52,6 +73,9 @@ def _arguments():
     )
     parser.add_argument(
         "--networks", nargs="+", choices=_NETWORKS, default=[*_NETWORKS]
+    )
+    parser.add_argument(
+        "--tables", nargs="+", choices=_TABLES, default=[*_TABLES]
     )
     parser.add_argument(
         "--members", nargs="+", type=int,
@@ -64,36 +88,37 @@ def _arguments():
     )  # fmt: skip
     parser.add_argument(
         "--batch_size", type=int, default=None if has_gpu else 8,
-        help="examples in a step; 256 and 64 on a GPU",
+        help="examples in a step; 128, 256 and 64 on a GPU",
     )  # fmt: skip
     parser.add_argument(
         "--image_size", type=int, default=32 if has_gpu else 8,
         help="height and width of an image",
     )  # fmt: skip
     parser.add_argument(
-        "--steps", type=int, default=50 if has_gpu else 2,
-        help="steps of a measurement",
+        "--steps", type=int, default=200 if has_gpu else 2,
+        help="steps of a measurement, shared by members, of which each "
+        "takes ten at least",
     )  # fmt: skip
     parser.add_argument(
-        "--rounds", type=int, default=5 if has_gpu else 1,
+        "--rounds", type=int, default=3 if has_gpu else 1,
         help="measurements, in turn, of which the median is printed",
     )  # fmt: skip
     return parser.parse_args()
 
 
-def _compiled(model):
+def _compiled(model, steps, jit_compile=False):
     model.compile(
         optimizer=keras.optimizers.Adam(1e-3),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        jit_compile=False,  # as members are, which these steps are beside
+        steps_per_execution=steps,
+        jit_compile=jit_compile,
     )
     return model
 
 
-def _data(batch_size, image_size):
+def _data(batch_size, shape):
     rng = np.random.default_rng(0)
-    shape = (4 * batch_size, image_size, image_size, 3)
-    x = rng.standard_normal(shape, dtype=np.float32)
+    x = rng.standard_normal((4 * batch_size, *shape), dtype=np.float32)
     return x, rng.integers(0, 10, size=len(x))
 
 
@@ -131,84 +156,86 @@ def _peak():
 def _training(make, x, y, batch_size, flags):
     """Measures training steps of each kind of layer."""
     dataset = batches.training_batches(x, y, batch_size, seed=0)
-    variational = {
-        name: make(
-            x.shape[1:], 10, conv_layer=conv, dense_layer=dense,
-            num_train_examples=len(x), seed=0,
-        )
-        for name, (conv, dense) in _LAYERS.items()
-    }  # fmt: skip
-    models = {
-        "deterministic": tfr.models.to_deterministic(variational["Flipout"]),
-        **variational,
-    }
-    return _measure(
-        {
-            name: functools.partial(
-                _compiled(model).fit,
+    functions = {}
+    for suffix, jit_compile in (("", False), (", XLA", True)):
+        models = {
+            name: make(
+                x.shape[1:], 10, conv_layer=conv, dense_layer=dense,
+                num_train_examples=len(x), seed=0,
+            )
+            for name, (conv, dense) in _LAYERS.items()
+        }  # fmt: skip
+        models[_PLAIN] = tfr.models.to_deterministic(models["Flipout"])
+        for name in (_PLAIN, *_LAYERS):
+            functions[name + suffix] = functools.partial(
+                _compiled(models[name], flags.steps, jit_compile).fit,
                 dataset,
                 steps_per_epoch=flags.steps,
                 verbose=0,
                 shuffle=False,
             )
-            for name, model in models.items()
-        },
-        flags.rounds,
-    )
+    seconds, peaks = _measure(functions, flags.rounds)
+    return {k: v and v / flags.steps for k, v in seconds.items()}, peaks
 
 
 def _refinement(make, x, y, batch_size, flags, num_members):
     """Measures steps of M members together, and finds the choice of "auto"."""
-    model = _compiled(make(x.shape[1:], 10, num_train_examples=len(x), seed=0))
-    objective = objective_lib.RefinementObjective(model, x, y, None, False)
+    steps = max(flags.steps // num_members, min(10, flags.steps))
     settings = settings_lib.Settings(
-        num_members=num_members, variance_ratios=(0.7,), steps=flags.steps,
+        num_members=num_members, variance_ratios=(0.7,), steps=steps,
         batch_size=batch_size, learning_rate=1e-3,
         learning_rate_decay="constant", keep_better=True, num_eval_samples=1,
         max_eval_examples=64, refine_deterministic=False, seed=0,
     )  # fmt: skip
-    start = state_lib.RefinementState.begin(objective.starts, settings)
-
-    def refine(engine):
-        results = engine.run(
-            start.members, start.moments, settings.members, 1e-3, 0,
-            flags.steps,
-        )  # fmt: skip
-        return [result.state.params.numpy() for result in results]
-
-    constants = (objective.fixed, objective.data)
-    seconds, peaks = _measure(
-        {
-            name: functools.partial(
-                refine,
-                engine_lib.Engine(
+    engines = {}
+    for suffix, jit_compile in (("", False), (", XLA", True)):
+        model = make(x.shape[1:], 10, num_train_examples=len(x), seed=0)
+        model = _compiled(model, steps, jit_compile)
+        objective = objective_lib.RefinementObjective(model, x, y, None, False)
+        start = state_lib.RefinementState.begin(objective.starts, settings)
+        constants = (objective.fixed, objective.data)
+        for name, size in (
+            ("map", num_members),
+            ("vmap", num_members),
+            ("batched", flags.batched),
+        ):
+            if name != "batched" or size < num_members:
+                engines[name + suffix] = engine_lib.Engine(
                     objective,
                     settings,
                     size,
-                    vectorized,
+                    name != "map",
                     executor.LocalExecutor(constants),
-                ),
-            )
-            for name, size, vectorized in (
-                ("map", num_members, False),
-                ("vmap", num_members, True),
-                ("batched", min(flags.batched, num_members), True),
-            )
+                )
+
+    def refine(engine):
+        results = engine.run(
+            start.members, start.moments, settings.members, 1e-3, 0, steps
+        )
+        return [result.state.params.numpy() for result in results]
+
+    seconds, peaks = _measure(
+        {
+            name: functools.partial(refine, engine)
+            for name, engine in engines.items()
         },
         flags.rounds,
     )
-    engine = engine_lib.make_engine(objective, settings, start)
-    return seconds, peaks, "vmap" if engine.vectorized else "map"
+    choice = engine_lib.faster(
+        engines["map, XLA"], engines["vmap, XLA"], settings, start
+    )
+    seconds = {k: v and v / (steps * num_members) for k, v in seconds.items()}
+    return seconds, peaks, "vmap" if choice.vectorized else "map"
 
 
-def _row(name, seconds, peak, steps, unit):
-    """Prints milliseconds, the ratio to a unit, and memory."""
+def _row(name, seconds, peak, unit):
+    """Prints the milliseconds of a step, its ratio to a unit, and memory."""
     if seconds is None:
-        print(f"  {name:26s}  no memory")
+        print(f"  {name:28s}  failed", flush=True)
         return
-    ratio = "" if not unit else f"{seconds / steps / unit:8.2f}"
+    ratio = "" if not unit else f"{seconds / unit:8.2f}"
     memory = "" if peak is None else f"{peak:10.0f} MiB"
-    print(f"  {name:26s}{seconds / steps * 1e3:10.2f} ms{ratio}{memory}")
+    print(f"  {name:28s}{seconds * 1e3:10.3f} ms{ratio}{memory}", flush=True)
 
 
 def main():
@@ -222,26 +249,29 @@ def main():
         print("No GPU: small sizes, whose times say nothing.")
     print(f"TensorFlow {tf.__version__}, Keras {keras.__version__}")
     for name in flags.networks:
-        make, batch_size = _NETWORKS[name]
+        make, batch_size, shape = _NETWORKS[name]
         batch_size = flags.batch_size or batch_size
-        x, y = _data(batch_size, flags.image_size)
-        seconds, peaks = _training(make, x, y, batch_size, flags)
-        unit = (seconds["deterministic"] or 0.0) / flags.steps
-        print(f"\n{name}, batch {batch_size}: a training step, times one of "
-              "deterministic layers, memory")  # fmt: skip
-        for kind, value in seconds.items():
-            _row(kind, value, peaks[kind], flags.steps, unit)
-        print(f"{name}: a step of a member of M, times a training step of "
-              "Flipout, memory")  # fmt: skip
-        unit = (seconds["Flipout"] or 0.0) / flags.steps
+        image = (flags.image_size, flags.image_size, 3)
+        x, y = _data(batch_size, shape or image)
+        if "training" in flags.tables:
+            seconds, peaks = _training(make, x, y, batch_size, flags)
+            print(f"\n{name}, batch {batch_size}: a training step, and times "
+                  "one of deterministic layers without XLA")  # fmt: skip
+            unit = seconds[_PLAIN]
+            for kind, value in seconds.items():
+                _row(kind, value, peaks[kind], unit)
+        if "refinement" not in flags.tables:
+            continue
+        print(f"\n{name}, batch {batch_size}: a step of a member of M, and "
+              "times one of members that are mapped without XLA")  # fmt: skip
         for number in flags.members:
-            found, peaks, choice = _refinement(
+            seconds, peaks, choice = _refinement(
                 make, x, y, batch_size, flags, number
             )
-            for mapping, value in found.items():
-                _row(f"M = {number}, {mapping}", value, peaks[mapping],
-                     flags.steps * number, unit)  # fmt: skip
-            print(f'  M = {number}: "auto" is "{choice}"')
+            unit = seconds["map"]
+            for mapping, value in seconds.items():
+                _row(f"M = {number}, {mapping}", value, peaks[mapping], unit)
+            print(f'  M = {number}: "auto" is "{choice}"', flush=True)
 
 
 if __name__ == "__main__":

@@ -76,6 +76,17 @@ def test_members_have_the_draws_of_their_keys():
         _assert_mapped(_noisy, stacked, tf.constant(2.0), index)
 
 
+def test_operations_may_wait_for_arguments_and_draws():
+    def waiting(key, stacked, shared, index):
+        noise = tf.random.stateless_normal([4], tf.stack([key, index]))
+        with tf.control_dependencies([stacked, noise]):
+            total = tf.reduce_sum(shared)
+        return noise * stacked, total, stacked
+
+    stacked = tf.reshape(tf.range(12.0), [3, 4])
+    _assert_mapped(waiting, stacked, tf.constant([2.0, 1.0]), 5)
+
+
 def test_all_draws_are_made_in_one_loop_before():
     stacked = tf.reshape(tf.range(12.0), [3, 4])
     graph = _assert_mapped(_noisy, stacked, tf.constant(2.0), 0)

@@ -4,6 +4,8 @@ import tensorflow as tf
 from tensorflow.python.framework import ops
 
 from tfp_refine import functional
+from tfp_refine.functional import program as program_lib
+from tfp_refine.math import philox
 
 
 def test_it_is_traced_once_for_any_length():
@@ -72,6 +74,37 @@ def test_graphs_are_not_kept_by_the_gradients_inside_them():
     program = functional.Program(slope)
     assert program(1.0) == 10.0
     assert program(2.0) == 10.0
+    assert len(ops.gradient_registry.list()) == before
+
+
+def test_parts_that_xla_compiles_are_traced_once_and_keep_nothing():
+    @tf.custom_gradient
+    def triple(x):
+        return 3.0 * x, lambda upstream: 5.0 * upstream
+
+    traces = []
+
+    def slope(x, y):
+        traces.append(1)
+        assert philox.is_under_xla()
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            product = triple(x) * y["y"]
+        return {"slope": tape.gradient(product, x)}
+
+    slope = program_lib.under_xla(slope)
+
+    def total(x):
+        def body(i, total):
+            return i + 1, total + slope(x, {"y": tf.cast(i, x.dtype)})["slope"]
+
+        return tf.while_loop(lambda i, _: i < 3, body, (0, 0.0))[1]
+
+    before = len(ops.gradient_registry.list())
+    program = functional.Program(total)
+    assert program(1.0) == 15.0
+    assert program(2.0) == 15.0
+    assert len(traces) == 1
     assert len(ops.gradient_registry.list()) == before
 
 

@@ -283,8 +283,9 @@ def test_learning_rates_fall_and_return():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize("vectorized", [False, True])
-def test_models_train_as_by_keras(rng, vectorized):
+def test_models_train_as_by_keras(rng, vectorized, jit_compile):
     x = rng.normal(size=(N, 3)).astype(np.float32)
     y = x[:, :1] * 2.0
     model = keras.Sequential(
@@ -311,7 +312,11 @@ def test_models_train_as_by_keras(rng, vectorized):
         (objective.params, objective.fixed),
     )
     result = train.make_program(
-        loss, rule, train.Batches(N, N), vectorized=vectorized
+        loss,
+        rule,
+        train.Batches(N, N),
+        vectorized=vectorized,
+        jit_compile=jit_compile,
     )(
         train.State(params, fixed, rule.zeros(params)),
         (),

@@ -3,11 +3,14 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.support import layer_case
 from tests.support import linear_gaussian
 from tfp_refine import layers
+from tfp_refine.functional import program
 from tfp_refine.functional import resumable
+from tfp_refine.math import philox
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +92,53 @@ def test_vectorized_members_are_the_mapped_ones(name, refine_deterministic):
     # Members that do not move would be equal too.
     first, second, _ = mapped.params
     assert layer_case.differ(first, second)
+
+
+@pytest.mark.parametrize(
+    ("name", "mapping"),
+    [
+        ("local", "vmap"),
+        pytest.param("flipout", "map", marks=pytest.mark.slow),
+        pytest.param("convolutional", "map", marks=pytest.mark.slow),
+        pytest.param("convolutional", "vmap", marks=pytest.mark.slow),
+    ],
+)
+def test_xla_compiles_steps_and_bounds_as_it_does_those_of_fit(
+    name, mapping, monkeypatch
+):
+    draw_integers = philox.uniform
+
+    def uniform(shape, seed, dtype=tf.float32, minval=0, maxval=None):
+        """Makes numbers of integers: XLA has other numbers, of the same."""
+        if dtype == tf.int32:
+            return draw_integers(shape, seed, dtype, minval, maxval)
+        integers = draw_integers(shape, seed, tf.int32, None, None)
+        return tf.cast(integers, dtype) / 2**32 + 0.5
+
+    monkeypatch.setattr(philox, "uniform", uniform)
+    monkeypatch.setattr(
+        philox,
+        "normal",
+        lambda *args, **kwargs: tf.math.ndtri(
+            0.01 + 0.98 * uniform(*args, **kwargs)
+        ),
+    )
+    compiled = []
+    under_xla = program.under_xla
+
+    def count(function):
+        compiled.append(function)
+        return under_xla(function)
+
+    monkeypatch.setattr(program, "under_xla", count)
+    model, x, y = _case(name)
+    options = {"mapping": mapping, "batch_size": 6, "steps": 7}
+    expected = linear_gaussian.refine(model, x, y, **options)
+    assert not compiled
+    model.compile(loss=model.loss, jit_compile=True)
+    found = linear_gaussian.refine(model, x, y, **options)
+    assert compiled
+    _assert_close(found, expected)
 
 
 @pytest.mark.parametrize(

@@ -62,13 +62,17 @@ def vectorize(function, key, stacked, shared, index):
     to_draw.node.extend(node for node in graph.node if node.name in decided)
 
     def compute(graph, feeds, values, fetches):
-        values = [tf.identity(value) for value in values]
         names = [tensor.name for tensor in feeds]
-        return tf.graph_util.import_graph_def(
-            graph,
-            dict(zip(names, values, strict=True)),
-            [tensor.name for tensor in fetches],
+        values = dict(zip(names, map(tf.identity, values), strict=True))
+        names = [v.name for v in fetches if v.name not in values]
+        values |= zip(
+            names,
+            tf.graph_util.import_graph_def(
+                *_between(graph, values, names), names
+            ),
+            strict=True,
         )
+        return [values[tensor.name] for tensor in fetches]
 
     drawn = ()
     if draws:
@@ -94,6 +98,31 @@ def vectorize(function, key, stacked, shared, index):
         warn=False,
     )
     return tf.nest.pack_sequence_as(structure, results)
+
+
+def _between(graph, feeds, fetches):
+    """Returns the part of a graph from some tensors to others, and its feeds.
+
+    Else XLA would compile what is of no use, and fail at placeholders.
+    """
+    nodes = {node.name: node for node in graph.node}
+    # What is fed is there: nothing has to wait for it.
+    given = {f"^{name.removesuffix(':0')}" for name in feeds}
+    part = tf.compat.v1.GraphDef(versions=graph.versions)
+    used, todo = {}, list(fetches)
+    while todo:
+        name, _, index = todo.pop().lstrip("^").partition(":")
+        tensor = f"{name}:{index or 0}"
+        if tensor in feeds:
+            used[tensor] = feeds[tensor]
+        elif name in nodes:
+            node = part.node.add()
+            node.CopyFrom(nodes.pop(name))
+            inputs = [value for value in node.input if value not in given]
+            node.ClearField("input")
+            node.input.extend(inputs)
+            todo += inputs
+    return part, used
 
 
 def _draws(traced, key, index):

@@ -318,6 +318,11 @@ class Objective:
             check=lambda block: self._check(block, per_example),
         )
 
+    @property
+    def jit_compile(self):
+        """True if XLA compiles steps, as it then does those of `fit`."""
+        return self.view.model.jit_compile
+
     def arrange(self, given):
         """Arranges data `(x, y)` or `(x, y, weight)` as `data` has them."""
         if isinstance(self.loss, several_outputs.SummedLoss):

@@ -60,6 +60,21 @@ class Program:
         return self._function(*arguments)
 
 
+def under_xla(function):
+    """Returns a function that XLA compiles, to be called in a trace.
+
+    Gradients are to be taken inside of it.
+    """
+    traced = tf.function(function, autograph=False, jit_compile=True)
+
+    def call(*arguments):
+        compiled = traced.get_concrete_function(*arguments)
+        _forget_gradients(compiled)
+        return compiled(*arguments)
+
+    return call
+
+
 def _forget_gradients(compiled):
     """Lets go of the gradients that a traced function has registered.
 

@@ -122,6 +122,7 @@ def make_program(
     schedule=None,
     extra_gradient=None,
     vectorized=False,
+    jit_compile=False,
 ):
     """Returns the `Program` that trains members; Python does no step.
 
@@ -139,6 +140,8 @@ def make_program(
         extra_gradient: Function `(params, constants)` of one member to a
             summand of the gradient, or `None`.
         vectorized: Whether each operation is for all members at once.
+        jit_compile: Whether XLA compiles a step. It has no kernel to permute
+            the examples, which is done between steps.
 
     Returns:
         program: `Program` of `(state, constants, keys, learning_rate, begin,
@@ -167,6 +170,17 @@ def make_program(
         )
         return State(params, fixed, slots), reported
 
+    def take_steps_at_once(keys, stacked, shared, step):
+        def one(key, stacked, shared, step):
+            (state, constants, batch), (rate, common) = stacked, shared
+            return take_step(state, constants, key, rate, step, common, batch)
+
+        return draws_first.vectorize(one, keys, stacked, shared, step)
+
+    one_step, all_steps = take_step, take_steps_at_once
+    if jit_compile:
+        one_step, all_steps = map(program.under_xla, (one_step, all_steps))
+
     def trace(state, constants, keys, learning_rate, begin, end, common, data):
         def one(arguments):
             state, constants, key = arguments
@@ -175,7 +189,7 @@ def make_program(
             def body(step, state, order, total):
                 order = batches.reshuffle(order, rows, step, key)
                 batch = batches.take(data, order, step)
-                state, reported = take_step(
+                state, reported = one_step(
                     state, constants, key, learning_rate, step, common, batch
                 )
                 total += tf.cast(reported, tf.float64)
@@ -214,10 +228,6 @@ def make_program(
                 tf.zeros([1, batches.num_examples], tf.int64),
             )
 
-        def one(key, stacked, shared, step):
-            (state, constants, batch), (rate, common) = stacked, shared
-            return take_step(state, constants, key, rate, step, common, batch)
-
         def body(step, state, order, total, failed):
             if not batches.takes_all:
                 order = tf.cond(
@@ -229,12 +239,8 @@ def make_program(
             # TensorFlow's vectorized gradient of a grouped convolution is wrong
             # for inputs that members share.
             batch = batches.take(data, order, step)
-            state, reported = draws_first.vectorize(
-                one,
-                keys,
-                (state, constants, batch),
-                (learning_rate, common),
-                step,
+            state, reported = all_steps(
+                keys, (state, constants, batch), (learning_rate, common), step
             )
             total += tf.cast(reported, tf.float64)
             fails = (failed < 0) & ~tf.math.is_finite(total)

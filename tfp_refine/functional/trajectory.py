@@ -98,6 +98,7 @@ def train(
         feed.batches,
         schedule=schedule,
         vectorized=len(params) > 1 and pays_to_vectorize(objective.view.model),
+        jit_compile=objective.jit_compile,
     )
     keys = seeds.keys(seed, len(params))
     rate = tf.constant(learning_rate, params.dtype)

@@ -9,6 +9,7 @@ import tensorflow as tf
 from tfp_refine import functional
 from tfp_refine.functional import draws_first
 from tfp_refine.functional import members
+from tfp_refine.functional import program
 from tfp_refine.refinement import member
 
 # Rows that are computed at a time, fewer of inputs with many numbers.
@@ -102,6 +103,8 @@ def log_likelihood_of_draws(
     compute = block_nll
     if key.shape.rank == 1:
         compute = functools.partial(draws_first.vectorize, block_nll)
+    if objective.jit_compile:
+        compute = program.under_xla(compute)
 
     def body(index, total):
         draw, number = index // blocks, index % blocks

@@ -72,6 +72,7 @@ class Engine:
                 / num_examples
             ),
             vectorized=vectorized,
+            jit_compile=objective.jit_compile,
         )
         self.programs = {
             "condition": functional.Program(
@@ -195,7 +196,8 @@ def make_engine(objective, settings, state):
 
     On a CPU, members that are mapped are faster and take less memory than
     members that are vectorized, as `benchmarks/refinement.py` shows. On an
-    accelerator it depends on the model: there both are tried.
+    accelerator it depends on the model, as `benchmarks/gpu.py` shows: there
+    both are tried.
     """
     constants = (objective.fixed, objective.data)
     if settings.coordinator is None:
