@@ -66,28 +66,31 @@ def test_without_rank_the_moments_are_of_independent_weights(rng):
     )
 
 
-def test_refinement_starts_from_swag_that_is_given_a_prior(data):
-    model = build()
+@pytest.mark.parametrize(
+    "of_ensemble", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
+def test_refinement_starts_from_swag_that_is_given_a_prior(data, of_ensemble):
+    start = build()
     with pytest.raises(ValueError, match="needs the prior of the weights"):
-        tfr.refine(fit(model, data), *data, verbose=0)
-    ensemble = ensembles.deep_ensemble(
-        model, *data, num_members=2, steps=20, seed=1, verbose=0
-    )
+        tfr.refine(fit(start, data), *data, verbose=0)
+    if of_ensemble:
+        start = ensembles.deep_ensemble(
+            start, *data, num_members=2, steps=20, seed=1, verbose=0
+        )
     options = {"num_members": 2, "steps": 60, "seed": 1, "verbose": 0}
-    for start in (model, ensemble):
-        posterior = fit(start, data, rank=0, prior_scale=0.7)
-        refined = tfr.refine(posterior, *data, **options)
-        for first in getattr(posterior, "members", [posterior]):
-            expected = 0.5 * (
-                np.sum(first.loc**2 + first.covariance.variances()) / 0.7**2
-                - first.view.size
-            ) + first.view.size * np.log(0.7)
-            np.testing.assert_allclose(
-                first.kl_divergence(),
-                expected - first.covariance.log_det,
-                rtol=1e-5,
-            )
-        assert np.all(refined.elbo_final > refined.elbo_init)
+    posterior = fit(start, data, rank=0, prior_scale=0.7)
+    refined = tfr.refine(posterior, *data, **options)
+    for first in getattr(posterior, "members", [posterior]):
+        expected = 0.5 * (
+            np.sum(first.loc**2 + first.covariance.variances()) / 0.7**2
+            - first.view.size
+        ) + first.view.size * np.log(0.7)
+        np.testing.assert_allclose(
+            first.kl_divergence(),
+            expected - first.covariance.log_det,
+            rtol=1e-5,
+        )
+    assert np.all(refined.elbo_final > refined.elbo_init)
 
 
 def test_weights_that_never_move_have_a_variance_nevertheless():

@@ -10,6 +10,7 @@ the import is; Bazel runs a test with these alone, without the root package.
 """
 
 import ast
+import functools
 import pathlib
 import textwrap
 
@@ -107,6 +108,7 @@ def imported_libraries(source, libraries):
     return {name for name in names if name}
 
 
+@functools.cache
 def _modules(source):
     """Returns the names of the modules that Python source text uses."""
     modules = []

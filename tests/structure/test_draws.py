@@ -16,8 +16,8 @@ _ALLOWED = {
 
 def draws(source):
     """Returns the draws in a program, with their lines."""
-    found = []
-    for node in ast.walk(ast.parse(source)):
+    found, tree = [], ast.parse(source)
+    for node in ast.walk(tree):
         name = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
         if name.startswith(("keras.random.", "tf.random.")) or (
             name.split(".")[-1].startswith("stateless_")
@@ -26,8 +26,9 @@ def draws(source):
             found.append((node.lineno, name))
     allowed = {
         (node.lineno, ast.unparse(node.func))
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Call) and ast.unparse(node) in _ALLOWED
+        for node in ast.walk(tree)
+        if found and isinstance(node, ast.Call)
+        if ast.unparse(node) in _ALLOWED
     }
     return [
         f"{line}: {name}"
