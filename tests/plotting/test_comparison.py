@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 
@@ -41,6 +43,19 @@ def test_points_are_means_with_standard_deviations():
     assert low < 1.0
     assert high > 4.0 + np.sqrt(2.0)
     assert not any(texts_of(axes))
+
+
+def test_names_of_several_lines_do_not_overlap():
+    scores = {f"a\nb\nc {number}": [number, 2.0] for number in range(5)}
+    axes = plotting.ranking(scores | {"short": [0.5]}, "NLL")
+    axes.figure.canvas.draw()
+    boxes = [label.get_window_extent() for label in axes.get_yticklabels()]
+    for above, below in itertools.pairwise(boxes):
+        assert above.y0 > below.y1
+    rows = [
+        line.get_ydata()[0] for line in axes.lines if line.get_marker() == "."
+    ]
+    np.testing.assert_array_equal(axes.get_yticks(), rows)
 
 
 def test_outliers_crush_no_others_and_their_scores_are_written():

@@ -59,18 +59,22 @@ def ranking(
     names = sorted(values, key=lambda name: values[name].mean())
     low, high = _limits(values)
     margin = 0.04 * (high - low) or 0.05
-    (axes,) = style.panels(ax, 1, width=7.0, height=1.0 + 0.26 * len(names))
+    # Names may have several lines.
+    heights = np.array([1 + name.count("\n") for name in names])
+    rows = np.cumsum(heights) - (heights + 1) / 2
+    height = 1.0 + 0.26 * heights.sum()
+    (axes,) = style.panels(ax, 1, width=7.0, height=height)
     look = {"color": style.COLORS[0], "fmt": "o", "markersize": 5}
     beside = {"transform": axes.get_yaxis_transform(), "size": "small"}
-    for row, name in enumerate(names):
+    for row, name in zip(rows, names, strict=True):
         runs = values[name]
         axes.plot(runs, np.full(len(runs), row), ".", color="0.55")
         axes.errorbar(runs.mean(), row, xerr=_spread(runs), **look)
         axes.text(1.02, row, _beyond(runs[runs > high]), va="center", **beside)
     axes.set_xlim(low - margin, high + margin)
     axes.locator_params(axis="x", nbins=6)
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_yticks(rows, names)
+    axes.set_ylim(heights.sum() - 0.5, -0.5)
     axes.set_xlabel(f"{label}; lower is better")
     axes.set_ylabel("predictor")
     axes.grid(axis="x", color="0.9")
