@@ -123,21 +123,29 @@ def test_xla_compiles_steps_and_bounds_as_it_does_those_of_fit(
             0.01 + 0.98 * uniform(*args, **kwargs)
         ),
     )
-    compiled = []
-    under_xla = program.under_xla
+    compiled, under_xla = set(), program.under_xla
 
-    def count(function):
-        compiled.append(function)
-        return under_xla(function)
+    def noted(function):
+        def note(*arguments):
+            compiled.add(getattr(function, "__name__", "many_nll"))
+            return function(*arguments)
 
-    monkeypatch.setattr(program, "under_xla", count)
+        return under_xla(note)
+
+    monkeypatch.setattr(program, "under_xla", noted)
     model, x, y = _case(name)
     options = {"mapping": mapping, "batch_size": 6, "steps": 7}
     expected = linear_gaussian.refine(model, x, y, **options)
     assert not compiled
     model.compile(loss=model.loss, jit_compile=True)
     found = linear_gaussian.refine(model, x, y, **options)
-    assert compiled
+    assert (
+        compiled
+        == {
+            "map": {"take_step", "block_nll"},
+            "vmap": {"take_steps_at_once", "many_nll"},
+        }[mapping]
+    )
     _assert_close(found, expected)
 
 
