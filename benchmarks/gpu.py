@@ -96,8 +96,8 @@ def _arguments():
     )  # fmt: skip
     parser.add_argument(
         "--steps", type=int, default=200 if has_gpu else 2,
-        help="steps of a measurement, shared by members, of which each "
-        "takes ten at least",
+        help="steps of a measurement, divided among the members, with at "
+        "least ten each",
     )  # fmt: skip
     parser.add_argument(
         "--rounds", type=int, default=3 if has_gpu else 1,
@@ -221,10 +221,12 @@ def _refinement(make, x, y, batch_size, flags, num_members):
         },
         flags.rounds,
     )
+    seconds = {k: v and v / (steps * num_members) for k, v in seconds.items()}
+    if None in (seconds["map, XLA"], seconds["vmap, XLA"]):
+        return seconds, peaks, None
     choice = engine_lib.faster(
         engines["map, XLA"], engines["vmap, XLA"], settings, start
     )
-    seconds = {k: v and v / (steps * num_members) for k, v in seconds.items()}
     return seconds, peaks, "vmap" if choice.vectorized else "map"
 
 
@@ -248,6 +250,7 @@ def main():
     if not devices:
         print("No GPU: small sizes, whose times say nothing.")
     print(f"TensorFlow {tf.__version__}, Keras {keras.__version__}")
+    print(f"steps {flags.steps}, rounds {flags.rounds}")
     for name in flags.networks:
         make, batch_size, shape = _NETWORKS[name]
         batch_size = flags.batch_size or batch_size
@@ -271,7 +274,8 @@ def main():
             unit = seconds["map"]
             for mapping, value in seconds.items():
                 _row(f"M = {number}, {mapping}", value, peaks[mapping], unit)
-            print(f'  M = {number}: "auto" is "{choice}"', flush=True)
+            if choice is not None:
+                print(f'  M = {number}: "auto" is "{choice}"', flush=True)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import ops
 
 from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine.functional import draws_first
+from tfp_refine.functional import program
 
 KEYS = np.array([3, 1, 2**40])
 
@@ -81,10 +83,38 @@ def test_operations_may_wait_for_arguments_and_draws():
         noise = tf.random.stateless_normal([4], tf.stack([key, index]))
         with tf.control_dependencies([stacked, noise]):
             total = tf.reduce_sum(shared)
+        with tf.compat.v1.colocate_with(stacked):
+            total = tf.identity(total)
         return noise * stacked, total, stacked
 
     stacked = tf.reshape(tf.range(12.0), [3, 4])
     _assert_mapped(waiting, stacked, tf.constant([2.0, 1.0]), 5)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_gradients_inside_are_not_kept(compiled):
+    def slope(key, stacked, shared, index):
+        @tf.custom_gradient
+        def triple(x):
+            return 3.0 * x, lambda upstream: 5.0 * upstream
+
+        noise = tf.random.stateless_normal([4], tf.stack([key, index]))
+        with tf.GradientTape() as tape:
+            tape.watch(stacked)
+            value = triple(stacked) * noise * shared
+        return tape.gradient(value, stacked) / noise
+
+    def together(keys, stacked, shared, index):
+        return draws_first.vectorize(slope, keys, stacked, shared, index)
+
+    if compiled:
+        together = program.under_xla(together)
+    before = len(ops.gradient_registry.list())
+    found = functional.Program(together)(
+        KEYS, np.ones([3, 4], "float32"), np.float32(2.0), np.int64(5)
+    )
+    np.testing.assert_allclose(found, np.full([3, 4], 10.0), rtol=1e-6)
+    assert len(ops.gradient_registry.list()) == before
 
 
 def test_all_draws_are_made_in_one_loop_before():

@@ -10,6 +10,8 @@ import tensorflow as tf
 from tests.support import layer_case
 from tfp_refine import ensembles
 from tfp_refine import layers
+from tfp_refine import recipes
+from tfp_refine.functional import program
 from tfp_refine.functional import trajectory
 
 ENVIRONMENT = ("TF_NUM_INTEROP_THREADS", "TF_NUM_INTRAOP_THREADS")
@@ -77,6 +79,27 @@ def test_the_threads_of_tensorflow_count(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(2))
     monkeypatch.setattr(tf.config, "list_logical_devices", lambda _: [])
     assert trajectory.pays_to_vectorize(_model()) == pays
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_xla_compiles_steps_as_those_of_fit(rng, monkeypatch, jit_compile):
+    taken = []
+    under_xla = program.under_xla
+    monkeypatch.setattr(
+        program, "under_xla", lambda step: taken.append(step) or under_xla(step)
+    )
+    x = rng.normal(size=(12, 3)).astype("float32")
+    model = _model()
+    model.compile(loss="mse", jit_compile=jit_compile)
+    networks = ensembles.deep_ensemble(
+        model, x, x[:, :1], num_members=2, steps=2, seed=1, verbose=0
+    )
+    assert bool(taken) == jit_compile
+    assert np.all(np.isfinite(networks.params))
+    narrow = recipes.narrow_posteriors(
+        networks, [1.0, 1.0], num_train_examples=12
+    )
+    assert networks.model.jit_compile == narrow.model.jit_compile == jit_compile
 
 
 @pytest.mark.parametrize(

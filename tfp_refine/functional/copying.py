@@ -37,7 +37,9 @@ def copy(model, input_specs=None):
             model.optimizer.get_config()
         )
         optimizer.build(clone.trainable_variables)
-        clone.compile(optimizer=optimizer, loss=model.loss)
+        clone.compile(
+            optimizer=optimizer, loss=model.loss, jit_compile=model.jit_compile
+        )
     return clone
 
 

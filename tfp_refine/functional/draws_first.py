@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from tfp_refine.functional import program
+
 _ABSTRACT = (tf.variant, tf.resource)
 
 
@@ -43,6 +45,7 @@ def vectorize(function, key, stacked, shared, index):
     traced = tf.function(flat, autograph=False).get_concrete_function(
         *tf.nest.flatten(specs)
     )
+    program.forget_gradients(traced)  # which are inside
     graph = traced.graph.as_graph_def()
     # Functions within the graph, as control flow has, cannot be vectorized once
     # they are imported.
@@ -103,10 +106,10 @@ def vectorize(function, key, stacked, shared, index):
 def _between(graph, feeds, fetches):
     """Returns the part of a graph from some tensors to others, and its feeds.
 
-    Else XLA would compile what is of no use, and fail at placeholders.
+    XLA would compile the other nodes, too, and fail on placeholders.
     """
     nodes = {node.name: node for node in graph.node}
-    # What is fed is there: nothing has to wait for it.
+    # Tensors that are fed are there: no operation has to wait for them.
     given = {f"^{name.removesuffix(':0')}" for name in feeds}
     part = tf.compat.v1.GraphDef(versions=graph.versions)
     used, todo = {}, list(fetches)
@@ -118,6 +121,7 @@ def _between(graph, feeds, fetches):
         elif name in nodes:
             node = part.node.add()
             node.CopyFrom(nodes.pop(name))
+            node.attr.pop("_class", None)  # a place beside one that may be gone
             inputs = [value for value in node.input if value not in given]
             node.ClearField("input")
             node.input.extend(inputs)

@@ -279,6 +279,7 @@ class Objective:
 
     Attributes:
         view: `WeightView` of the model.
+        jit_compile: Whether XLA compiles steps, as it would those of `fit`.
         loss: Result of `resolve_sum`.
         link: Result of `links.find`.
         data: `(x, y)`, tensors `[N, ...]` (or nested), or `(x, y, weight)`,
@@ -306,7 +307,9 @@ class Objective:
         at=None,
     ):
         self.view = view
-        _known(view.model, loss)
+        model = view.model
+        self.jit_compile = model.jit_compile and not model.run_eagerly
+        _known(model, loss)
         self.params, self.fixed = at or (view.params(), view.fixed())
         self.loss = self.head_nll = None
         self.data, self.num_examples = streams.examples(
@@ -317,11 +320,6 @@ class Objective:
             fit=lambda given: self._fit(given, loss),
             check=lambda block: self._check(block, per_example),
         )
-
-    @property
-    def jit_compile(self):
-        """True if XLA compiles steps, as it then does those of `fit`."""
-        return self.view.model.jit_compile
 
     def arrange(self, given):
         """Arranges data `(x, y)` or `(x, y, weight)` as `data` has them."""

@@ -14,7 +14,8 @@ class Program:
     Unlike a `tf.function` it never traces again: arguments of other shapes or
     dtypes than the first are an error. `varying` says for each argument, a
     tensor or nested, whether its first axis may change. `jit_compile` is that
-    of `tf.function`. `trace_count` is 0 or 1.
+    of `tf.function`; XLA compiles anew for each size of that axis.
+    `trace_count` is 0 or 1.
     """
 
     def __init__(self, function, varying=(), jit_compile=None):
@@ -36,7 +37,7 @@ class Program:
             self._compiled = tf.function(
                 self._trace, autograph=False, jit_compile=self._jit_compile
             ).get_concrete_function(*self._specs)
-            _forget_gradients(self._compiled)
+            forget_gradients(self._compiled)
         self._check(arguments)
         return self._compiled(*arguments)
 
@@ -63,19 +64,19 @@ class Program:
 def under_xla(function):
     """Returns a function that XLA compiles, to be called in a trace.
 
-    Gradients are to be taken inside of it.
+    Gradients are taken inside: none is of its results.
     """
     traced = tf.function(function, autograph=False, jit_compile=True)
 
     def call(*arguments):
         compiled = traced.get_concrete_function(*arguments)
-        _forget_gradients(compiled)
+        forget_gradients(compiled)
         return compiled(*arguments)
 
     return call
 
 
-def _forget_gradients(compiled):
+def forget_gradients(compiled):
     """Lets go of the gradients that a traced function has registered.
 
     `tf.custom_gradient` registers a function for each of its calls in a graph,

@@ -140,8 +140,8 @@ def make_program(
         extra_gradient: Function `(params, constants)` of one member to a
             summand of the gradient, or `None`.
         vectorized: Whether each operation is for all members at once.
-        jit_compile: Whether XLA compiles a step. It has no kernel to permute
-            the examples, which is done between steps.
+        jit_compile: Whether XLA compiles a step. It cannot shuffle: examples
+            are permuted between steps.
 
     Returns:
         program: `Program` of `(state, constants, keys, learning_rate, begin,

@@ -84,6 +84,7 @@ def train(
             "seed": seed,
             "steps": steps,
             "learning_rate": learning_rate,
+            "jit_compile": objective.jit_compile,  # XLA has its own draws
             **batches._asdict(),
             **settings,
         },

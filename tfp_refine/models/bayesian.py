@@ -315,7 +315,7 @@ def to_gaussian(model: keras.Model) -> posteriors.GaussianPosterior:
     """
     converted, pairs = _to_deterministic(model)
     if getattr(model, "loss", None) is not None:
-        converted.compile(loss=model.loss)
+        converted.compile(loss=model.loss, jit_compile=model.jit_compile)
     return gaussian.of_pairs(converted, pairs)
 
 

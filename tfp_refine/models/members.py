@@ -41,6 +41,7 @@ def to_bayesian(ensemble, convert):
         view.model.compile(
             loss=loss,
             loss_weights=objective.compiled_loss_weights(ensemble.model),
+            jit_compile=ensemble.model.jit_compile,
         )
     return posteriors.EnsemblePosterior(
         view,

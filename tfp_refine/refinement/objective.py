@@ -156,6 +156,8 @@ def of_settings(model, given, settings):
         loss=settings.loss,
         refine_deterministic=settings.refine_deterministic,
     )
+    if settings.coordinator is not None:
+        objective.jit_compile = False  # workers may have other devices
     is_stream = isinstance(objective.data, streams.Stream)
     if is_stream and settings.coordinator is not None:
         raise ValueError(

@@ -234,7 +234,10 @@ def run(model, given, settings):
         "refinement",
         # Architecture and loss are seen through their values.
         settings.depends_on()
-        | {"likelihood": resumable.rounded(objective.head_nll)},
+        | {
+            "likelihood": resumable.rounded(objective.head_nll),
+            "jit_compile": objective.jit_compile,  # XLA has its own draws
+        },
         objective.identity(),
     )
     arrays = checkpoint and checkpoint.load()
