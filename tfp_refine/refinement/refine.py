@@ -147,7 +147,7 @@ def refine(
             that depends on `members_per_batch`; or `"auto"`: the faster of the
             two, `"map"` without an accelerator, and by a short trial with one.
             XLA compiles the steps where it would those of the model's `fit`,
-            as `jit_compile` of `model.compile` says.
+            as `jit_compile` of `model.compile` says, but for a `coordinator`.
         members_per_batch: Members that are computed at a time, which bounds
             memory, that of an accelerator too. If `None`, as many as have 2
             million weights together, at least one; with a `coordinator` at
