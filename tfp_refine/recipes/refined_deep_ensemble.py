@@ -56,7 +56,7 @@ def refined_deep_ensemble(
     initial_scale: float = 0.01,
     estimator: str = "local_reparameterization",
     variance_ratios: Sequence[float] = (0.7,) * 5,
-    refine_steps: int | refinement.AdaptiveSteps = 200,
+    refine_steps: int | refinement.AdaptiveSteps = 1000,
     refine_learning_rate: float = 1e-2,
     loss: Any = None,
     checkpoint_dir: str | os.PathLike | None = None,
@@ -123,7 +123,7 @@ def refined_deep_ensemble(
             `models.to_bayesian`. Defaults to `"local_reparameterization"`.
         variance_ratios: As for `refine`.
         refine_steps: Steps of each auxiliary variable, as `steps` of `refine`.
-            Defaults to `200`; 1000 are better where data have little noise.
+            Defaults to `1000`.
         refine_learning_rate: Learning rate of the refinement, as
             `learning_rate` of `refine`. Defaults to `1e-2`.
         loss: As for `refine`, but with one value for each example where data

@@ -48,6 +48,22 @@ def test_a_cold_posterior_is_narrower_and_has_no_bound(rows):
     assert "elbo" not in cold
 
 
+def test_ensembles_are_refined_in_more_steps_by_default(tmp_path):
+    config = dataclasses.replace(
+        CONFIG,
+        systems=("longer", "refined", WARM),
+        train_steps=3,
+        refine_steps=None,
+        variance_ratios=("0.5*3",),
+        output_dir=str(tmp_path),
+    )
+    rows = compare.run(config).rows.set_index(["metric", "system"])["value"]
+    steps = rows["num_steps"]
+    # Two members and three variables.
+    assert steps[WARM] == 2 * 3 + 2 * 3 * 1000
+    assert steps["refined"] == steps["longer"] == 3 + 2 * 3 * 200
+
+
 @pytest.mark.slow
 def test_the_noise_that_a_network_has_learned_is_refined_too(tmp_path):
     config = dataclasses.replace(

@@ -10,7 +10,6 @@ import pytest
 from tfp_refine import posteriors
 from tfp_refine.experiments import bench
 from tfp_refine.experiments import uci
-from tfp_refine.experiments.systems import variational
 
 SHORT = {
     "dataset": "yacht",
@@ -73,11 +72,6 @@ def test_figures_are_in_original_units(tmp_path):
     assert 2.5 < found["nll"] < 5.0
     # In standardized units it would be 246 * log(15) = 666 nats more.
     assert -246 * 8 < found["elbo"] < -246 * 4
-
-
-def test_refinement_takes_steps_of_each_variable_and_member():
-    # 5 steps of 2 variables of 3 members.
-    assert variational.refinement_steps(uci.Config(**SHORT)) == 30
 
 
 @pytest.mark.slow

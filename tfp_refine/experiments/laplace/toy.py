@@ -27,7 +27,7 @@ _CENTERS, _DISTANCE = np.eye(2), 2.0
 _DATA, _REFINEMENT, _NUTS, _VI, _SAMPLES = range(30, 35)
 _LEARNING_RATE = 0.05
 _NUM_CHAINS, _NUM_SAMPLES = 4, 1000
-_RATIOS = ("0.7*5",)
+_RATIOS, _STEPS = ("0.7*5",), 200
 _FIELDS = ("toy_points", "toy_prior_scale")
 
 
@@ -171,7 +171,7 @@ class Toy:
             loss=keras.losses.BinaryCrossentropy(from_logits=True),
             num_members=config.num_members,
             variance_ratios=fields.ratios(config.variance_ratios or _RATIOS),
-            steps=config.refine_steps,
+            steps=config.refine_steps or _STEPS,
             learning_rate=config.refine_learning_rate,
             learning_rate_decay=config.refine_learning_rate_decay,
             num_eval_samples=config.num_eval_samples,

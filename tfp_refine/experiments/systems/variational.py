@@ -25,6 +25,8 @@ from tfp_refine.experiments.systems import networks
 
 # The initialized network, in the folder of a fit.
 _START = "start.keras"
+# Default steps for each auxiliary variable, and those of a refined ensemble.
+_STEPS, _ENSEMBLE_STEPS = 200, 1000
 
 
 def train(fit):
@@ -76,7 +78,8 @@ def initialized(fit: Any) -> tuple[keras.Model, float]:
 
 def train_longer(fit, start):
     """Trains a network on for as long as its refinement, resumably."""
-    return _train_on(fit, start, refinement_steps(fit.config))
+    config = fit.config
+    return _train_on(fit, start, _all_steps(config, config.num_members, _STEPS))
 
 
 def train_on(fit, start):
@@ -223,6 +226,7 @@ def refine_ensemble(fit, start):
         kl_scale=scales,
         member_weights=shares,
         spread=spread,
+        default_steps=_ENSEMBLE_STEPS,
         # The noise of a regression, which such networks overfit.
         refine_deterministic=True,
     )
@@ -262,6 +266,7 @@ def _refined(
     kl_scale=1.0,
     member_weights=None,
     spread=1.0,
+    default_steps=_STEPS,
 ):
     config = fit.config
     num_members = config.num_members
@@ -273,7 +278,7 @@ def _refined(
         kl_scale=kl_scale,
         num_members=num_members,
         variance_ratios=variance_ratios(config),
-        steps=config.refine_steps,
+        steps=config.refine_steps or default_steps,
         batch_size=config.batch_size,
         learning_rate=config.refine_learning_rate,
         learning_rate_decay=config.refine_learning_rate_decay,
@@ -295,7 +300,7 @@ def _refined(
         fitted.predictive(
             ensemble, config.num_samples, fit.seed("predictions")
         ),
-        start.num_steps + refinement_steps(config, num_members),
+        start.num_steps + _all_steps(config, num_members, default_steps),
         num_numbers,
         posterior=ensemble,
     )
@@ -355,10 +360,10 @@ def why_no_ensemble_is_refined(fit):
     return why_no_members(fit)
 
 
-def refinement_steps(config, num_members=None):
+def _all_steps(config, num_members, default_steps):
     """Returns the gradient steps of a refinement, those of all members."""
-    num_members = num_members or config.num_members
-    return num_members * len(variance_ratios(config)) * config.refine_steps
+    steps = config.refine_steps or default_steps
+    return num_members * len(variance_ratios(config)) * steps
 
 
 def variance_ratios(config):
