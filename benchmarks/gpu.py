@@ -8,7 +8,8 @@ a step of refinement, M members together: "map", one after another or side by
 side; "vmap", each operation for all; "batched", the same for a few members at
 a time, again without XLA and with it; and the choice of `mapping="auto"`.
 Memory is the most that TensorFlow held on the device, which it reports for GPUs
-alone.
+alone. The seconds of each first run, most of which are compilation, are printed
+as it ends.
 
   python benchmarks/gpu.py
 
@@ -17,6 +18,8 @@ Without a GPU it takes small sizes, to show that it runs.
 
 import argparse
 import functools
+import sys
+import time
 
 import keras
 import numpy as np
@@ -132,7 +135,10 @@ def _measure(functions, rounds):
     for name, function in functions.items():
         try:
             _reset_peak()
+            begin = time.monotonic()
             function()
+            first = time.monotonic() - begin
+            print(f"{name}: first {first:.1f} s", file=sys.stderr, flush=True)
             peaks[name] = _peak()
             seconds[name] = 0.0
         except (tf.errors.OpError, TypeError, ValueError) as error:
