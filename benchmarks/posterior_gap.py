@@ -228,7 +228,7 @@ def reference(data, arguments, number, folder):
         predicted.append(np.log(scale))
     r_hat = max(tfr.sampling.r_hat(values).max() for values in predicted)
     by_chain = [
-        predictions.of_regression(chain, data)["nll"]
+        predictions.of_regression(_thinned(chain), data)["nll"]
         for chain in np.moveaxis(outputs, 1, 0)
     ]
     print(
@@ -241,11 +241,15 @@ def reference(data, arguments, number, folder):
     if not r_hat <= _MAX_R_HAT:
         print("The chains have not mixed: nothing is compared with them.")
         return None
-    flat = np.reshape(outputs, (-1, *outputs.shape[2:]))
-    found = flat[:: max(1, len(flat) // _NUM_DRAWS)]
+    found = _thinned(np.reshape(outputs, (-1, *outputs.shape[2:])))
     path.parent.mkdir(parents=True, exist_ok=True)
     np.save(path, found)
     return found
+
+
+def _thinned(draws):
+    """Returns every few of many draws, about as many as are compared."""
+    return draws[:: max(1, len(draws) // _NUM_DRAWS)]
 
 
 def compare(config, references, load_data):
