@@ -331,7 +331,7 @@ class Refinement(config.Config):
             the remaining prior variance that it takes; 0.5*10 is ten times 0.5.
             Defaults to 0.7*5, for a hybrid ResNet to 0.5*10.
         refine_steps (common): Of refined: steps for each auxiliary variable and
-            member. Defaults to 200, of refined_ensemble to 1000.
+            member. Defaults to 200, of refined_ensemble with an mlp to 1000.
         refine_learning_rate: Of refined: Adam's before the first auxiliary
             variable. The paper: 1e-3, constant.
         refine_learning_rate_decay: Of refined: decay of that rate within each

@@ -25,7 +25,7 @@ from tfp_refine.experiments.systems import networks
 
 # The initialized network, in the folder of a fit.
 _START = "start.keras"
-# Default steps for each auxiliary variable, and those of a refined ensemble.
+# Default steps for each auxiliary variable, and those of an ensemble of mlps.
 _STEPS, _ENSEMBLE_STEPS = 200, 1000
 
 
@@ -79,7 +79,8 @@ def initialized(fit: Any) -> tuple[keras.Model, float]:
 def train_longer(fit, start):
     """Trains a network on for as long as its refinement, resumably."""
     config = fit.config
-    return _train_on(fit, start, _all_steps(config, config.num_members, _STEPS))
+    steps = config.num_members * len(variance_ratios(config))
+    return _train_on(fit, start, steps * (config.refine_steps or _STEPS))
 
 
 def train_on(fit, start):
@@ -226,7 +227,7 @@ def refine_ensemble(fit, start):
         kl_scale=scales,
         member_weights=shares,
         spread=spread,
-        default_steps=_ENSEMBLE_STEPS,
+        default_steps=_ENSEMBLE_STEPS if config.model == "mlp" else _STEPS,
         # The noise of a regression, which such networks overfit.
         refine_deterministic=True,
     )
@@ -269,6 +270,8 @@ def _refined(
     default_steps=_STEPS,
 ):
     config = fit.config
+    ratios = variance_ratios(config)
+    steps = config.refine_steps or default_steps
     num_members = config.num_members
     if member_weights is not None:
         num_members = len(member_weights)
@@ -277,8 +280,8 @@ def _refined(
         *fit.data.train,
         kl_scale=kl_scale,
         num_members=num_members,
-        variance_ratios=variance_ratios(config),
-        steps=config.refine_steps or default_steps,
+        variance_ratios=ratios,
+        steps=steps,
         batch_size=config.batch_size,
         learning_rate=config.refine_learning_rate,
         learning_rate_decay=config.refine_learning_rate_decay,
@@ -300,7 +303,7 @@ def _refined(
         fitted.predictive(
             ensemble, config.num_samples, fit.seed("predictions")
         ),
-        start.num_steps + _all_steps(config, num_members, default_steps),
+        start.num_steps + num_members * len(ratios) * steps,
         num_numbers,
         posterior=ensemble,
     )
@@ -358,12 +361,6 @@ def why_no_ensemble_is_refined(fit):
             f"--likelihood=homoscedastic. Received: {config.member_noise_scale}"
         )
     return why_no_members(fit)
-
-
-def _all_steps(config, num_members, default_steps):
-    """Returns the gradient steps of a refinement, those of all members."""
-    steps = config.refine_steps or default_steps
-    return num_members * len(variance_ratios(config)) * steps
 
 
 def variance_ratios(config):
