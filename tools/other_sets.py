@@ -1,6 +1,6 @@
 """Regression sets on which no setting of this package was chosen.
 
-Writes four sets of 392 to 804 examples, from R packages and scikit-learn, as
+Writes five sets of 392 to 932 examples, from R packages and scikit-learn, as
 folders that `uci` reads. Their columns were chosen before anything was fitted:
 all that are numbers.
 
@@ -21,6 +21,7 @@ _SETS = {
     "auto": ("ISLR", "Auto", "mpg", ("name",)),
     "biomass": ("modeldata", "biomass", "HHV", ("sample", "dataset")),
     "cars": ("modeldata", "car_prices", "Price", ()),
+    "sacramento": ("modeldata", "Sacramento", "price", ("city", "zip", "type")),
 }
 
 
