@@ -840,10 +840,14 @@ BASES["refined_deep_ensemble"] = Base(
     lambda: {
         "model": posterior_cases.network(), **_TRAINED, "num_networks": 2,
         "steps": 2, "refine_steps": 1, "variance_ratios": (0.5,),
-        "kl_scales": (1.0, 0.1), "held_out_fraction": 0.2,
+        "kl_scales": (0.1,), "short_training": 0.5, "held_out_fraction": 0.2,
     },
     _WEIGHTS,
 )  # fmt: skip
+BASES["posteriors.concatenate"] = Base(
+    _predicts(tfr.posteriors.concatenate),
+    lambda: {"ensembles": [_posterior("deep_ensemble")] * 2},
+)
 BASES["recipes.narrow_posteriors"] = Base(
     _predicts(tfr.recipes.narrow_posteriors),
     lambda: {

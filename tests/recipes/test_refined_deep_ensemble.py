@@ -9,6 +9,7 @@ import tensorflow as tf
 import tfp_refine as tfr
 from tfp_refine import ensembles
 from tfp_refine import functional
+from tfp_refine import posteriors
 from tfp_refine import recipes
 from tfp_refine import refinement
 
@@ -17,8 +18,8 @@ FOLDERS = ["all", "held_out"]
 SCALES = (100.0, 0.1)
 OPTIONS = {
     "num_networks": M, "steps": 30, "batch_size": 16, "refine_steps": 40,
-    "variance_ratios": (0.5, 0.5), "kl_scales": SCALES, "seed": SEED,
-    "verbose": 0,
+    "variance_ratios": (0.5, 0.5), "kl_scales": SCALES,
+    "short_training": None, "seed": SEED, "verbose": 0,
 }  # fmt: skip
 
 
@@ -43,18 +44,29 @@ def key(stream):
     return functional.seeds.key(SEED, stream)
 
 
-def by_hand(model, x, y, kl_scales, weights=None, epsilon=None, **options):
+def by_hand(
+    model, x, y, kl_scales, weights=None, epsilon=None, all_steps=(30,),
+    raw_noises=(None, None),
+):  # fmt: skip
     """Trains, converts and refines by the functions for each."""
-    networks = ensembles.deep_ensemble(
-        model, x, y, sample_weight=weights, num_members=M, steps=30,
-        batch_size=16, learning_rate=1e-2, learning_rate_decay="cosine",
-        adversarial_epsilon=epsilon, seed=key(1), verbose=0,
-    )  # fmt: skip
-    start = recipes.narrow_posteriors(
-        networks, kl_scales, num_train_examples=len(x), seed=key(2), **options
-    )
+    starts = []
+    of_steps = np.split(np.asarray(kl_scales), len(all_steps))
+    for steps, scales, raw in zip(
+        all_steps, of_steps, raw_noises, strict=False
+    ):
+        networks = ensembles.deep_ensemble(
+            model, x, y, sample_weight=weights, num_members=M, steps=steps,
+            batch_size=16, learning_rate=1e-2, learning_rate_decay="cosine",
+            adversarial_epsilon=epsilon, seed=key(1), verbose=0,
+        )  # fmt: skip
+        start = recipes.narrow_posteriors(
+            networks, scales, num_train_examples=len(x), raw_noise=raw,
+            seed=key(2),
+        )  # fmt: skip
+        starts.append(start)
     refined = tfr.refine(
-        start, x, y, sample_weight=weights, kl_scale=kl_scales,
+        posteriors.concatenate(starts), x, y, sample_weight=weights,
+        kl_scale=kl_scales,
         variance_ratios=(0.5, 0.5), steps=40, batch_size=16,
         refine_deterministic=True, seed=key(3), verbose=0,
     )  # fmt: skip
@@ -160,22 +172,61 @@ def test_one_factor_needs_no_held_out_data():
     assert found.spread == 1.0
 
 
+def test_networks_of_a_short_training_are_refined_with_the_factor_1(tmp_path):
+    options = OPTIONS | {"kl_scales": (0.1,), "short_training": 0.5}
+    options["checkpoint_dir"] = tmp_path
+    found = tfr.refined_deep_ensemble(build(), *make_data(), **options)
+    again = tfr.refined_deep_ensemble(build(), *make_data(), **options)
+    np.testing.assert_array_equal(again.params, found.params)
+    assert len([*tmp_path.rglob("steps_*/*.ckpt")]) == 4
+    scales = [0.1] * M + [1.0] * M
+    _, expected = by_hand(build(), *make_data(), scales, all_steps=(30, 15))
+    np.testing.assert_array_equal(found.params, expected.params)
+    history = found.history
+    assert history["kl_scale"].tolist() == scales
+    assert history["candidate"].tolist() == [0] * M + [1] * M
+    assert history["candidate_steps"].tolist() == [30, 15]
+    assert history["candidate_kl_scales"].tolist() == [0.1, 1.0]
+    assert np.all(history["held_out_weights"] > 0.0)
+    np.testing.assert_allclose(
+        found.member_weights, np.repeat(history["held_out_weights"] / M, M)
+    )
+
+
+def test_a_short_training_has_a_step_and_no_candidate_is_there_twice():
+    options = OPTIONS | {"steps": 1, "refine_steps": 1, "kl_scales": (1.0,)}
+    options |= {"short_training": 0.01}
+    found = tfr.refined_deep_ensemble(build(), *make_data(), **options)
+    assert found.history["candidate_steps"].tolist() == [1]
+    assert found.num_members == M
+
+
 @pytest.mark.parametrize(
-    "kl_scales", [pytest.param(SCALES, marks=pytest.mark.slow), (1.0,)]
+    ("kl_scales", "short"),
+    [
+        pytest.param(SCALES, None, marks=pytest.mark.slow),
+        ((1.0,), None),
+        ((1.0,), 0.1),
+    ],
 )
 def test_a_homoscedastic_noise_starts_from_the_error_on_held_out_data(
-    kl_scales, monkeypatch
+    kl_scales, short, monkeypatch
 ):
     monkeypatch.setattr(tfr.RefinedEnsemble, "fit_spread", None)  # not for it
     model, (x, y) = build(1, noise=1e-3), make_data()
-    options = OPTIONS | {"kl_scales": kl_scales}
+    options = OPTIONS | {"kl_scales": kl_scales, "short_training": short}
     found = tfr.refined_deep_ensemble(model, x, y, **options)
     held, rest = halves(x, y)
-    networks, _ = by_hand(model, *rest, [1.0] * M)
-    loc = networks.predict(held[0], M)[..., :1]
-    raw = model.loss.raw_noise(np.sqrt(np.mean((loc - held[1]) ** 2)))
+    all_steps, raw_noises = (30, 3) if short else (30,), []
+    for steps in all_steps:
+        networks, _ = by_hand(model, *rest, [1.0] * M, all_steps=(steps,))
+        loc = networks.predict(held[0], M)[..., :1]
+        error = np.sqrt(np.mean((loc - held[1]) ** 2))
+        raw_noises.append(model.loss.raw_noise(error))
     scales = found.history["kl_scale"].tolist()
-    _, expected = by_hand(model, x, y, scales, raw_noise=raw)
+    _, expected = by_hand(
+        model, x, y, scales, all_steps=all_steps, raw_noises=raw_noises
+    )
     np.testing.assert_allclose(found.params, expected.params, atol=1e-3)
 
 
@@ -207,15 +258,21 @@ def test_weights_must_be_left_on_both_sides():
 
 
 def test_a_factor_that_diverges_is_left_out():
-    options = OPTIONS | {"kl_scales": (1e38, 1.0)}
+    options = OPTIONS | {"kl_scales": (1e38, 1.0), "short_training": 0.5}
     with (
-        pytest.warns(RuntimeWarning, match="2 of 4 members diverged"),
+        pytest.warns(RuntimeWarning, match="2 of 6 members diverged"),
         pytest.warns(RuntimeWarning, match=r"No member gets .* 1e\+38"),
     ):
         found = tfr.refined_deep_ensemble(build(), *make_data(), **options)
-    assert found.history["held_out_weights"].tolist() == [0.0, 1.0]
-    assert found.history["kl_scale"].tolist() == [1.0] * M
-    assert found.history["members"].tolist() == [*range(M)]  # no others
+    weights = found.history["held_out_weights"]
+    assert weights[0] == 0.0
+    assert np.sum(weights) == pytest.approx(1.0)
+    assert found.history["kl_scale"].tolist() == [1.0] * 2 * M
+    assert found.history["members"].tolist() == [*range(2 * M)]  # no others
+    assert found.history["candidate"].tolist() == [1] * M + [2] * M
+    np.testing.assert_allclose(
+        found.member_weights, np.repeat(weights[1:] / M, M)
+    )
 
 
 def test_members_that_diverge_leave_the_others_their_weights(monkeypatch):
@@ -258,6 +315,7 @@ def test_work_goes_on_where_it_was(folder, refined):
     for different in (
         {"y": y + 1.0},
         {"steps": 31},
+        {"short_training": 0.5},
         {"variance_ratios": (0.5, 0.6)},
         {"regularizer": tfr.regularizers.GaussianKL(2.0)},
         {"initial_scale": 0.02},
@@ -329,6 +387,9 @@ def test_data_without_noise_get_colder_members():
             build(units=20), *make_data(noise, 100), steps=3000, seed=1,
             num_networks=4, verbose=0,
         )  # fmt: skip
+        assert found.history["candidate_steps"].tolist() == [3000] * 3 + [90]
+        scales = found.history["candidate_kl_scales"].tolist()
+        assert scales == [3.0, 0.3, 0.1, 1.0]
         scales = np.log(found.history["kl_scale"])
         means.append(np.average(scales, weights=found.member_weights))
     assert means[0] < means[1]
@@ -341,6 +402,8 @@ def test_data_without_noise_get_colder_members():
         ({"kl_scales": 1.0}, "`kl_scales` must have shape.*Received"),
         ({"kl_scales": (1.0, -1.0)}, "`kl_scales` must be.*Received.*-1.0"),
         ({"kl_scales": (1.0, 1.0)}, "`kl_scales` must be.*different.*1.0"),
+        ({"short_training": 1.0}, r"`short_training`.*\(0, 1\). Rec.*1.0"),
+        ({"short_training": "no"}, "`short_training` must be.*no"),
         ({"held_out_fraction": 1.0}, r"must be in \(0, 1\). Received.*1.0"),
         ({"held_out_fraction": "0.2"}, "`held_out_fraction` must be.*0.2"),
         ({"checkpoint_dir": 3}, "`checkpoint_dir` must be a path.*3"),

@@ -3,6 +3,7 @@
 from tfp_refine.posteriors import covariances
 from tfp_refine.posteriors.ensemble import EnsemblePosterior
 from tfp_refine.posteriors.ensemble import MixturePosterior
+from tfp_refine.posteriors.ensemble import concatenate
 from tfp_refine.posteriors.fast_gradient_sign import fast_gradient_sign
 from tfp_refine.posteriors.flow import FlowPosterior
 from tfp_refine.posteriors.functions import predict
@@ -25,6 +26,7 @@ __all__ = [
     "SamplePosterior",
     "Summary",
     "VariationalPosterior",
+    "concatenate",
     "covariances",
     "fast_gradient_sign",
     "load_posterior",

@@ -1,6 +1,7 @@
 """Posteriors that are mixtures of members."""
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -201,6 +202,69 @@ class EnsemblePosterior(protocol.Posterior):
             input_specs=copying.specs_of(description["input_specs"]),
             member_weights=arrays.get("member_weights"),
         )
+
+
+def concatenate(ensembles: Iterable[EnsemblePosterior]) -> EnsemblePosterior:
+    """Joins ensembles of one model, whose members become those of one ensemble.
+
+    Args:
+        ensembles: `EnsemblePosterior`s, such as those of `deep_ensemble`, of
+            copies of one model; of classes derived from `EnsemblePosterior`,
+            none. Their history, spread, and weights of members are not kept.
+
+    Returns:
+        ensemble: `EnsemblePosterior` of all members, in order, in the model of
+            the first.
+
+    Raises:
+        ValueError: If there are none, they are something else, or weights or
+            outputs are of different kinds.
+
+    Example:
+
+    ```python
+    options = {"num_members": 3, "seed": 1}
+    early, late = (
+        tfp_refine.ensembles.deep_ensemble(model, x, y, steps=steps, **options)
+        for steps in (100, 1000)
+    )
+    both = tfp_refine.posteriors.concatenate([early, late])  # 6 members
+    ```
+    """
+    parts = tuple(ensembles) if isinstance(ensembles, Iterable) else ()
+    if (
+        not parts
+        or any(type(part) is not EnsemblePosterior for part in parts)
+        or any(_kinds(part) != _kinds(parts[0]) for part in parts)
+    ):
+        raise ValueError(
+            "`ensembles` must be one or more EnsemblePosteriors of one model. "
+            f"Received: ensembles={parts or ensembles!r}"
+        )
+    first = parts[0]
+    fixed = [
+        part.weights_of(member)[1]
+        for part in parts
+        for member in range(part.num_members)
+    ]
+    return EnsemblePosterior(
+        first.view,
+        np.concatenate([part.params for part in parts]),
+        [np.stack(values) for values in zip(*fixed, strict=True)],
+        first.link,
+        input_specs=first._input_specs,
+    )
+
+
+def _kinds(ensemble):
+    """Describes view, weights and outputs, which members share."""
+    view = ensemble.view
+    return (
+        type(view),
+        [tuple(variable.shape) for variable in view.variables],
+        [np.shape(value) for value in ensemble.weights_of(0)[1]],
+        ensemble.link,
+    )
 
 
 class MixturePosterior(protocol.Posterior):

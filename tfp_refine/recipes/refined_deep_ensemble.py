@@ -1,12 +1,14 @@
-"""A deep ensemble whose members are refined, at several temperatures."""
+"""A deep ensemble whose members are refined, each in several ways."""
 
 import dataclasses
+import itertools
 import math
 import os
 import pathlib
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -50,7 +52,8 @@ def refined_deep_ensemble(
     learning_rate: float = 1e-2,
     learning_rate_decay: str = "cosine",
     adversarial_epsilon: float | None = None,
-    kl_scales: Sequence[float] = (3.0, 1.0, 0.3, 0.1),
+    kl_scales: Sequence[float] = (3.0, 0.3, 0.1),
+    short_training: float | None = 0.03,
     held_out_fraction: float = 0.2,
     regularizer: Any = "gaussian_kl",
     initial_scale: float = 0.01,
@@ -68,21 +71,25 @@ def refined_deep_ensemble(
     Each network gets a narrow posterior, which refinement widens where the data
     allow it. A factor on the KL divergence sets how far: members with a factor
     below 1 are *cold*, with sharper predictions; those with a factor above 1
-    are *warm*, with wider ones. Every network is refined with each factor.
-    Held-out data weigh the factors: networks are trained on the rest of the
-    training data and refined, and the mixture that predicts the held-out data
-    best gives the weights. Where the model predicts the noise of each example
-    (`losses.HeteroscedasticGaussianNLL`) they also choose the mixture's
+    are *warm*, with wider ones. Each network is refined with every factor. The
+    same networks, trained for a part of the steps only, are refined with the
+    factor 1: where noise is most of the variance, long training overfits more
+    than refinement undoes.
+
+    Held-out data weigh these candidates: networks are trained on the rest of
+    the training data and refined, and the mixture that predicts the held-out
+    data best gives the weights. Where the model predicts the noise of each
+    example (`losses.HeteroscedasticGaussianNLL`) they also choose the mixture's
     `spread`, as errors of networks cancel in part. Then networks are trained on
-    all data, and refined. Warm members, with little weight, keep a cold
-    ensemble from great errors.
+    all data, and refined. Warm members keep a cold ensemble from great errors,
+    even with little weight.
 
     A noise that is one learned number for each target
     (`layers.HomoscedasticNoise`) collapses in such networks. In the refinement
     it starts from the value that is most likely for the held-out data.
 
     Memory: twice the data, and the memory of `ensembles.deep_ensemble` and
-    `refine`, whose members are as many as networks and factors multiplied.
+    `refine`, whose members are as many as networks and candidates multiplied.
 
     Args:
         model: Built and compiled `keras.Model` of plain Keras layers, which is
@@ -109,9 +116,13 @@ def refined_deep_ensemble(
         adversarial_epsilon: Trains the networks on perturbed inputs too, as for
             `ensembles.deep_ensemble`, at twice the cost of a step. Defaults to
             `None`, without.
-        kl_scales: Factors on the KL divergence, `K` positive numbers. A single
-            one needs no held-out data, unless there is a homoscedastic noise:
-            then networks are trained once. Defaults to `(3.0, 1.0, 0.3, 0.1)`.
+        kl_scales: Factors on the KL divergence, positive numbers. Defaults to
+            `(3.0, 0.3, 0.1)`.
+        short_training: Part of `steps`, in (0, 1), after which networks are
+            refined with the factor 1, too; `None` for no such networks. Then a
+            single factor needs no held-out data, unless there is a
+            homoscedastic noise, and networks are trained once. Defaults to
+            `0.03`.
         held_out_fraction: Part of the training data that chooses, in (0, 1).
             Defaults to `0.2`.
         regularizer: KL regularizer of kernels and biases, or its name: the
@@ -134,21 +145,23 @@ def refined_deep_ensemble(
 
     Returns:
         ensemble: `RefinedEnsemble` of `M` members with `member_weights`, all
-            networks for each factor with a weight. With several factors its
-            `spread` may be below 1. Its `history` also has the
-            factor of each member, `kl_scale [M]`, and `candidate_kl_scales [K]`
-            with their `held_out_weights [K]`.
+            networks for each candidate with a weight. With several candidates
+            its `spread` may be below 1. Its `history` also has the factor of
+            each member, `kl_scale [M]`, and its `candidate [M]`, a number from
+            0 to `K - 1`; and of the `K` candidates `candidate_steps [K]`, those
+            of the training, `candidate_kl_scales [K]`, and
+            `held_out_weights [K]`.
 
     Raises:
         ValueError: If an argument is invalid, the data do not fit the model,
             the model cannot get posteriors, the loss is no log likelihood, or
             the folder belongs to other work.
-        FloatingPointError: If a training diverges, or the refinements with all
-            factors do.
+        FloatingPointError: If a training diverges, or the refinements of all
+            candidates do.
 
     Warns:
-        RuntimeWarning: If all members with one factor diverge; no member gets
-            it.
+        RuntimeWarning: If all members of one candidate diverge, which is left
+            out.
 
     Example:
 
@@ -181,7 +194,7 @@ def refined_deep_ensemble(
     )
     if not isinstance(refine_steps, refinement.AdaptiveSteps):
         _validation.positive_integer("refine_steps", refine_steps)
-    kl_scales = _check_kl_scales(kl_scales)
+    candidates = _candidates(kl_scales, short_training, steps)
     if adversarial_epsilon is not None:
         _validation.positive("adversarial_epsilon", adversarial_epsilon)
     if checkpoint_dir is not None:
@@ -195,7 +208,6 @@ def refined_deep_ensemble(
         loss=loss,
         num_networks=num_networks,
         training={
-            "steps": steps,
             "batch_size": batch_size,
             "learning_rate": learning_rate,
             "learning_rate_decay": learning_rate_decay,
@@ -218,37 +230,42 @@ def refined_deep_ensemble(
     )
     objective, settings = recipe.check(data)
     held = rest = None
-    if len(kl_scales) > 1 or narrow.noises(objective.view.model):
+    if len(candidates) > 1 or narrow.noises(objective.view.model):
         objective.check_examples()
         held, rest = _split(data, num_examples, held_out_fraction, seed)
     checkpoint = recipe.open_checkpoint(
         objective,
         {
             **settings.depends_on(),
-            "kl_scales": kl_scales.tolist(),
+            "steps": [candidate.steps for candidate in candidates],
+            "kl_scales": [candidate.kl_scale for candidate in candidates],
             "held_out_fraction": held_out_fraction,
         },
     )
-    weights, spread, raw_noise = np.ones(1), 1.0, None
+    weights, spread, raw_noises = np.ones(1), 1.0, {}
     if held is not None:
-        weights, spread, raw_noise = recipe.choose(
-            held, rest, kl_scales, objective.loss
+        weights, spread, raw_noises = recipe.choose(
+            held, rest, candidates, objective.loss
         )
-    refined = recipe.refine(
-        recipe.train(data, "all"),
-        data,
-        kl_scales[weights > 0.0],
-        raw_noise,
-        "all",
-    )
+    kept = {n: c for n, c in enumerate(candidates) if weights[n] > 0.0}
+    networks = recipe.train(data, kept.values(), "all")
+    refined = recipe.refine(networks, data, kept, raw_noises, "all")
     del checkpoint  # whose lock held until now
-    _weigh(refined, kl_scales, weights)
+    _weigh(refined, weights)
     refined.spread = spread
     refined.history |= {
-        "candidate_kl_scales": kl_scales,
+        "candidate_steps": np.array([each.steps for each in candidates]),
+        "candidate_kl_scales": np.array([each.kl_scale for each in candidates]),
         "held_out_weights": weights,
     }
     return refined
+
+
+class _Candidate(NamedTuple):
+    """Steps of training and factor of the refinement of some members."""
+
+    steps: int
+    kl_scale: float
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -312,25 +329,31 @@ class _Recipe:
             checkpoint.save({})
         return checkpoint
 
-    def choose(self, held, rest, kl_scales, loss):
-        """Weighs factors by predictions of held-out data.
+    def choose(self, held, rest, candidates, loss):
+        """Weighs candidates by predictions of held-out data.
 
         Returns the weights `[K]`, the spread of their mixture, and the raw
-        value that a homoscedastic noise starts from, `[D]`, or `None` without
-        one.
+        values that a homoscedastic noise starts from, `[D]` or `None` without
+        one, by the steps of the networks.
         """
-        networks = self.train(rest, "held_out")
-        raw_noise = self._raw_noise(networks, held)
-        if len(kl_scales) == 1:
-            return np.ones(1), 1.0, raw_noise
-        refined = self.refine(networks, rest, kl_scales, raw_noise, "held_out")
+        networks = self.train(rest, candidates, "held_out")
+        raw_noises = {
+            steps: self._raw_noise(of_steps, held)
+            for steps, of_steps in networks.items()
+        }
+        if len(candidates) == 1:
+            return np.ones(1), 1.0, raw_noises
+        refined = self.refine(
+            networks, rest, dict(enumerate(candidates)), raw_noises, "held_out"
+        )
         of_members = self._log_likelihood(refined, held)
-        weights, scores = np.zeros(len(kl_scales)), []
-        for number, kl_scale in enumerate(kl_scales):
-            values = of_members[refined.history["kl_scale"] == kl_scale]
+        weights, scores = np.zeros(len(candidates)), []
+        for number, candidate in enumerate(candidates):
+            values = of_members[refined.history["candidate"] == number]
             if not len(values):
                 _validation.warn(
-                    f"No member gets the factor {kl_scale}: with it all "
+                    f"No member gets the factor {candidate.kl_scale} after "
+                    f"{candidate.steps} steps of training: all such "
                     "refinements of networks without the held-out data diverge",
                     RuntimeWarning,
                 )
@@ -340,8 +363,9 @@ class _Recipe:
         weights[weights > 0.0] = ensembles.stacking_weights(
             scores, sample_weight=functional.example_weights.apart(held)[1]
         )
-        _weigh(refined, kl_scales, weights)
-        if raw_noise is None and isinstance(
+        _weigh(refined, weights)
+        is_homoscedastic = any(raw is not None for raw in raw_noises.values())
+        if not is_homoscedastic and isinstance(
             loss, losses.HeteroscedasticGaussianNLL
         ):
             refined.fit_spread(
@@ -350,34 +374,51 @@ class _Recipe:
                 num_samples=_DRAWS_PER_MEMBER * refined.num_members,
                 seed=functional.seeds.key(self.seed, _DRAWS),
             )
-        return weights, refined.spread, raw_noise
+        return weights, refined.spread, raw_noises
 
-    def train(self, data, name):
-        """Trains networks, an `EnsemblePosterior` of points."""
-        return ensembles.deep_ensemble(
-            self.model,
-            **_given(data),
-            **self.training,
-            num_members=self.num_networks,
-            loss=self.loss,
-            checkpoint_dir=self._checkpoint_dir(name),
-            seed=functional.seeds.key(self.seed, _NETWORKS),
-            verbose=self.verbose,
-        )
+    def train(self, data, candidates, name):
+        """Trains networks, `EnsemblePosterior`s of points by their steps."""
+        return {
+            steps: ensembles.deep_ensemble(
+                self.model,
+                **_given(data),
+                **self.training,
+                steps=steps,
+                num_members=self.num_networks,
+                loss=self.loss,
+                checkpoint_dir=self._checkpoint_dir(name, f"steps_{steps}"),
+                seed=functional.seeds.key(self.seed, _NETWORKS),
+                verbose=self.verbose,
+            )
+            for steps in dict.fromkeys(each.steps for each in candidates)
+        }
 
-    def refine(self, networks, data, kl_scales, raw_noise, name):
-        """Refines networks with each factor, a `RefinedEnsemble`.
+    def refine(self, networks, data, candidates, raw_noises, name):
+        """Refines networks of numbered candidates, a `RefinedEnsemble`.
 
-        Its history has the factor of each member.
+        Its history has the number and the factor of each member's candidate.
         """
-        of_members = np.repeat(kl_scales, networks.num_members)
+        numbers = np.repeat([*candidates], self.num_networks)
+        scales = np.array([candidates[number].kl_scale for number in numbers])
+        starts = [
+            self._posteriors(
+                networks[steps],
+                data,
+                [c.kl_scale for c in group for _ in range(self.num_networks)],
+                raw_noises.get(steps),
+            )
+            for steps, group in itertools.groupby(
+                candidates.values(), lambda candidate: candidate.steps
+            )
+        ]
         refined = refinement.refine(
-            self._posteriors(networks, data, of_members, raw_noise),
+            posteriors.concatenate(starts),
             **_given(data),
-            **self._settings(of_members, name),
+            **self._settings(scales, name),
         )
         members = refined.history["members"]  # but for those that diverged
-        refined.history["kl_scale"] = of_members[members]
+        refined.history["candidate"] = numbers[members]
+        refined.history["kl_scale"] = scales[members]
         return refined
 
     def _posteriors(self, networks, data, kl_scales, raw_noise=None):
@@ -404,10 +445,10 @@ class _Recipe:
             "verbose": self.verbose,
         }
 
-    def _checkpoint_dir(self, name):
+    def _checkpoint_dir(self, name, *names):
         if None in (self.folder, name):
             return None
-        return self.folder / name
+        return self.folder.joinpath(name, *names)
 
     def _raw_noise(self, networks, held):
         """Finds the most likely homoscedastic noise of networks, raw, `[D]`.
@@ -490,10 +531,10 @@ class _Recipe:
         return np.concatenate(found, axis=-1)
 
 
-def _weigh(refined, kl_scales, weights):
-    """Gives the members with each factor its weight, in equal parts."""
-    of_factor = refined.history["kl_scale"][:, np.newaxis] == kl_scales
-    shares = of_factor @ (weights / np.maximum(1, of_factor.sum(axis=0)))
+def _weigh(refined, weights):
+    """Gives the members of each candidate its weight, in equal parts."""
+    numbers = refined.history["candidate"]
+    shares = weights[numbers] / np.bincount(numbers)[numbers]
     refined.member_weights = shares / shares.sum()
 
 
@@ -501,15 +542,23 @@ def _log_mean_exp(values):
     return scipy.special.logsumexp(values, axis=0) - math.log(len(values))
 
 
-def _check_kl_scales(kl_scales):
-    """Returns the factors to choose from, an array `[K]`."""
+def _candidates(kl_scales, short_training, steps):
+    """Returns what the arguments ask for, a list of `K` `_Candidate`s."""
     found = _validation.array("kl_scales", kl_scales, None)
     if np.any(found <= 0.0) or len(np.unique(found)) < len(found):
         raise ValueError(
             "`kl_scales` must be positive numbers, all different. "
             f"Received: kl_scales={kl_scales!r}"
         )
-    return found
+    candidates = [
+        _Candidate(int(steps), kl_scale) for kl_scale in found.tolist()
+    ]
+    if short_training is not None:
+        part = _validation.proportion(
+            "short_training", short_training, one=False
+        )
+        candidates.append(_Candidate(max(1, round(part * steps)), 1.0))
+    return [*dict.fromkeys(candidates)]  # each once
 
 
 def _split(data, num_examples, fraction, seed):

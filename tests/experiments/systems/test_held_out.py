@@ -12,6 +12,8 @@ import scipy.stats
 from tfp_refine import datasets
 from tfp_refine import ensembles
 from tfp_refine import losses
+from tfp_refine import recipes
+from tfp_refine import refinement
 from tfp_refine.experiments import compare
 from tfp_refine.experiments.data import dataset
 from tfp_refine.experiments.harness import fields
@@ -26,7 +28,13 @@ CONFIG = compare.Config(
     num_members=2, refine_steps=20, num_eval_samples=2, seeds=1, seed=3,
     progress=False,
 )  # fmt: skip
-SCALES = (3.0, 1.0, 0.3, 0.1)
+# Factors on the KL divergence, and the start where it is another.
+CANDIDATES = (
+    (3.0, ""),
+    (1.0, "deep_ensemble(map(train_steps={short})),"),
+    (0.3, ""),
+    (0.1, ""),
+)
 
 
 def _numbers(count, noise=0.1):
@@ -90,8 +98,15 @@ def test_one_example_is_too_few_to_hold_some_out():
     ids=["no noise", "much noise"],
 )
 def test_members_get_the_factors_that_held_out_data_weigh(
-    tmp_path, noise, steps, low, high
+    tmp_path, noise, steps, low, high, monkeypatch
 ):
+    starts, refine = [], refinement.refine
+
+    def seen(start, *args, **kwargs):
+        starts.append(start)
+        return refine(start, *args, **kwargs)
+
+    monkeypatch.setattr(refinement, "refine", seen)
     data = _numbers(60, noise)
     options = {"hidden": (20,), "train_steps": steps, "refine_steps": 100}
     options |= {"num_members": 4}
@@ -100,18 +115,23 @@ def test_members_get_the_factors_that_held_out_data_weigh(
         found, _ = of.fitted(_parse("refined_ensemble"))
         mean = found.diagnostics["member_kl_scale"]
         assert low <= mean <= high
-        values, inner = [], of.held_out()
-        x, y = inner.data.test
-        for scale in SCALES:
-            text = f"refined_ensemble(member_kl_scale={scale})"
-            one, _ = inner.fitted(_parse(text))
-            values.append(_log_likelihood(one.draws(x), y))
-        weights = ensembles.stacking_weights(values)
-        assert mean == pytest.approx(math.exp(weights @ np.log(SCALES)))
-        # Two trainings, and two refinements with each factor.
-        assert found.num_steps == 4 * (2 * steps) + 2 * 4 * 4 * 5 * 100
+        # The second candidates are around networks of a short training.
+        short = 3 * steps // 100
+        text = f"deep_ensemble(map(train_steps={short}))"
+        briefly, _ = of.fitted(_parse(text))
+        expected = recipes.narrow_posteriors(
+            briefly.posterior, [1.0] * 4, num_train_examples=60
+        )
+        np.testing.assert_array_equal(starts[-1].params[4:8], expected.params)
+        weights = _weights(of.held_out(), short)
+        scales = [scale for scale, _ in CANDIDATES]
+        assert mean == pytest.approx(math.exp(weights @ np.log(scales)))
+        of_short = found.diagnostics["member_short_training"]
+        assert of_short == pytest.approx(weights[1])
+        # Two trainings of each kind, and two refinements of each candidate.
+        assert found.num_steps == 4 * 2 * (steps + short) + 2 * 4 * 4 * 5 * 100
         # Members with the first factor are those of an ensemble that has it.
-        text = f"refined_ensemble(member_kl_scale={SCALES[0]})"
+        text = "refined_ensemble(member_kl_scale=3)"
         alone, _ = of.fitted(_parse(text))
         np.testing.assert_array_equal(
             found.posterior.params[:4], alone.posterior.params
@@ -157,31 +177,30 @@ def test_a_homoscedastic_noise_starts_from_the_residuals_of_held_out_data(
         noise = found.diagnostics["member_noise_scale"]
         error = math.sqrt(np.mean((loc - y) ** 2))
         assert noise == pytest.approx(error, rel=1e-6)
+        briefly, _ = inner.fitted(_parse("deep_ensemble(map(train_steps=1))"))
+        loc, _ = _gaussian(briefly.draws(x))
+        noises = [noise, math.sqrt(np.mean((loc - y) ** 2)), noise, noise]
         np.testing.assert_allclose(
             found.posterior.member_weights[::2],
-            _weights(inner, noise) / 2,
+            _weights(inner, 1, noises) / 2,
             rtol=1e-6,
         )
-        text = (
-            f"refined_ensemble(member_kl_scale={SCALES[0]},"
-            f"member_noise_scale={noise})"
-        )
+        text = f"refined_ensemble(member_kl_scale=3,member_noise_scale={noise})"
         alone, _ = of.fitted(_parse(text))
         np.testing.assert_array_equal(
             found.posterior.params[:2], alone.posterior.params
         )
 
 
-def _weights(inner, noise):
-    """Returns the weights of the factors, from draws of the held-out data."""
+def _weights(inner, short, noises=None):
+    """Returns weights of candidates, from draws of the held-out data."""
     x, y = inner.data.test
     values = []
-    for scale in SCALES:
-        text = (
-            f"refined_ensemble(member_kl_scale={scale},"
-            f"member_noise_scale={noise})"
-        )
-        one, _ = inner.fitted(_parse(text))
+    for number, (scale, start) in enumerate(CANDIDATES):
+        text = f"{start.format(short=short)}member_kl_scale={scale}"
+        if noises is not None:
+            text += f",member_noise_scale={noises[number]}"
+        one, _ = inner.fitted(_parse(f"refined_ensemble({text})"))
         values.append(_log_likelihood(one.draws(x), y))
     return ensembles.stacking_weights(values)
 

@@ -341,13 +341,14 @@ class Refinement(config.Config):
             root of its factor on the KL divergence.
         member_kl_scale: Of refined_ensemble: factor on the KL divergence. Below
             1, a cold posterior: narrower, for data almost without noise.
-            held_out: each network is refined with 3, 1, 0.3 and 0.1, and these
-            have the weights of the mixture that is best for a fifth of the
-            training data when networks that are trained on the others are
-            refined; this doubles the steps of training.
+            held_out: each network is refined with 3, 0.3 and 0.1, and, after 3%
+            of the steps of its training, with 1. These have the weights of
+            the mixture that is best for a fifth of the training data when
+            networks that are trained on the others are refined; this doubles
+            the steps of training.
         member_noise_scale: Of refined_ensemble: standard deviation, of
             standardized targets, that learned homoscedastic noise starts from.
-            Defaults to that of the residuals of held-out data, if these choose
+            Defaults to that of the residuals of held-out data, if these weigh
             the factors, else to what each network has learned.
         num_starts: Of multi_start: how often the system is fitted.
         refine_deterministic: Of refined: refine weights without a posterior

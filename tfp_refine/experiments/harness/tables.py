@@ -95,6 +95,7 @@ METRICS: dict[str, Metric] = {
     "temperature": Metric("temperature", 3),
     "prior_precision": Metric("prior precision", 3),
     "member_kl_scale": Metric("factor on the KL, geometric mean", 3),
+    "member_short_training": Metric("weight of a short training", 3),
     "member_noise_scale": Metric("standardized noise, at the start", 4),
     "prior_scale": Metric("scale of the prior", 3),
     "train_steps": Metric("steps of training", 0),

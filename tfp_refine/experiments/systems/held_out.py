@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+from typing import NamedTuple
 
 import numpy as np
 import scipy.optimize
@@ -17,8 +18,9 @@ from tfp_refine.experiments.systems import networks
 from tfp_refine.math import softplus
 from tfp_refine.posteriors import spread as spread_lib
 
-# Factors on the KL divergence that members of refined ensembles may have.
-_KL_SCALES = (3.0, 1.0, 0.3, 0.1)
+# Of candidates for the members of refined ensembles: the part of the steps that
+# networks are trained for, and the factor on the KL divergence.
+_CANDIDATES = ((1.0, 3.0), (0.03, 1.0), (1.0, 0.3), (1.0, 0.1))
 # What `tune` tries: factors on the prior's scale, and parts of the steps.
 _PRIOR_FACTORS = (0.3, 1.0)
 _STEP_PARTS = (0.01, 0.03, 0.1, 0.3, 1.0)
@@ -26,44 +28,67 @@ _STEP_PARTS = (0.01, 0.03, 0.1, 0.3, 1.0)
 _NOISE_FACTORS = (-3.0, 5.0)
 
 
-def choose(fit):
-    """Weighs the factors, and chooses spread and noise, of a refined ensemble.
+class Candidate(NamedTuple):
+    """Members of a refined ensemble that have the same settings.
 
-    Ensembles are refined under each factor; the weights of their best mixture
-    are those of the factors, and its best spread is the spread. Learned
-    homoscedastic noise starts from the networks' error: what they have learned
-    is overfitted.
+    Attributes:
+        start: The networks, an `Expression`.
+        kl_scale: Factor on the KL divergence.
+        noise_scale: Standard deviation that learned homoscedastic noise starts
+            from; `None` for that of the networks.
+    """
+
+    start: expression_lib.Expression
+    kl_scale: float
+    noise_scale: float | None
+
+
+def choose(fit):
+    """Weighs candidates, and chooses the spread, of a refined ensemble.
+
+    Ensembles are refined under each factor, and after a short training; the
+    weights of their best mixture are those of the candidates, and its best
+    spread is the spread. Learned homoscedastic noise starts from the error of
+    the networks: what they have learned is overfitted.
 
     Returns:
-        scales: Factors, a list.
-        weights: Weight of each factor.
+        candidates: List of `Candidate`s.
+        weights: Weight of each.
         spread: As `Posterior.spread`; 1 unless the model predicts the noise of
             each example.
-        noise_scale: Standard deviation that such noise starts from, or `None`
-            without one.
         num_steps: Gradient steps that this took.
 
     Raises:
         ValueError: If there are too few training examples.
     """
-    of, draws, num_steps = fit.repetition.held_out(), [], 0
-    trained, _ = of.fitted(fit.expression.argument)
-    noise_scale = fit.config.member_noise_scale
-    if noise_scale is None and networks.learns_noise(fit.config, fit.data):
-        noise_scale = _error(trained.draws(of.data.test[0]), of.data)
-    options = {} if noise_scale is None else {"member_noise_scale": noise_scale}
-    for scale in _KL_SCALES:
-        system = _with(fit.expression, member_kl_scale=scale, **options)
-        found, _ = of.fitted(system)
-        draws.append(np.asarray(found.draws(of.data.test[0])))
-        num_steps += found.num_steps
-    # The networks that are refined are trained once.
-    num_steps -= (len(_KL_SCALES) - 1) * trained.num_steps
+    of, config = fit.repetition.held_out(), fit.config
+    x, _ = of.data.test
+    candidates, draws, noise_scales, num_steps = [], [], {}, 0
+    for part, kl_scale in _CANDIDATES:
+        start = fit.expression.argument
+        if part < 1.0:
+            steps = max(1, round(part * config.train_steps))
+            start = _with_root(start, train_steps=steps)
+        trained, _ = of.fitted(start)
+        if start not in noise_scales:
+            num_steps += trained.num_steps
+            noise_scales[start] = config.member_noise_scale
+            if networks.learns_noise(config, fit.data):
+                error = _error(trained.draws(x), of.data)
+                noise_scales[start] = config.member_noise_scale or error
+        options = {"member_kl_scale": kl_scale}
+        if noise_scales[start] is not None:
+            options["member_noise_scale"] = noise_scales[start]
+        system = dataclasses.replace(fit.expression, argument=start)
+        found, _ = of.fitted(_with(system, **options))
+        num_steps += found.num_steps - trained.num_steps
+        draws.append(np.asarray(found.draws(x)))
+        candidates.append(Candidate(start, kl_scale, noise_scales[start]))
     weights = ensembles.stacking_weights(_log_likelihoods(draws, of.data))
     spread = 1.0
-    if of.data.is_regression and fit.config.likelihood == "heteroscedastic":
+    if of.data.is_regression and config.likelihood == "heteroscedastic":
         spread = _spread(draws, weights, of.data)
-    return [*_KL_SCALES], weights, spread, noise_scale, num_steps
+    return candidates, weights, spread, num_steps
 
 
 def tune(fit):

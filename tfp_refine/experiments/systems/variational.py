@@ -12,6 +12,7 @@ from tfp_refine import functional
 from tfp_refine import layers
 from tfp_refine import losses
 from tfp_refine import models
+from tfp_refine import posteriors
 from tfp_refine import recipes
 from tfp_refine import refinement
 from tfp_refine import regularizers
@@ -198,33 +199,43 @@ def refine(fit, start):
 
 
 def refine_ensemble(fit, start):
-    """Refines posteriors around trained networks, each with each factor."""
+    """Refines posteriors around trained networks, as candidates say."""
     config, extra_steps, shares, spread = fit.config, 0, None, 1.0
-    scales = [fields.kl_scale(config.member_kl_scale)]
+    given, count = fit.expression.argument, fit.config.num_members
+    kl_scale = fields.kl_scale(config.member_kl_scale)
+    candidates = [
+        held_out.Candidate(given, kl_scale, config.member_noise_scale)
+    ]
     weights = np.ones(1)
-    noise_scale = config.member_noise_scale
-    if scales == [None]:
-        scales, weights, spread, noise_scale, extra_steps = held_out.choose(fit)
-        shares = np.repeat(weights / config.num_members, config.num_members)
-    log_mean = weights @ np.log(scales)
-    scales = np.repeat(scales, config.num_members)
-    raw_noise = None
-    if noise_scale is not None:
-        raw_noise = losses.HeteroscedasticGaussianNLL().raw_noise(noise_scale)
-    posterior = recipes.narrow_posteriors(
-        start.posterior,
-        scales,
-        num_train_examples=len(fit.data.train[0]),
-        scale=config.member_scale,
-        raw_noise=raw_noise,
-        **_conversion(fit),
-    )
+    if kl_scale is None:
+        candidates, weights, spread, extra_steps = held_out.choose(fit)
+        shares = np.repeat(weights / count, count)
+    narrow, starts = [], {given: start}
+    for candidate in candidates:
+        if candidate.start not in starts:
+            starts[candidate.start], _ = fit.repetition.fitted(candidate.start)
+            extra_steps += starts[candidate.start].num_steps
+        raw_noise = None
+        if candidate.noise_scale is not None:
+            loss = losses.HeteroscedasticGaussianNLL()
+            raw_noise = loss.raw_noise(candidate.noise_scale)
+        members = recipes.narrow_posteriors(
+            starts[candidate.start].posterior,
+            np.repeat(candidate.kl_scale, count),
+            num_train_examples=len(fit.data.train[0]),
+            scale=config.member_scale,
+            raw_noise=raw_noise,
+            **_conversion(fit),
+        )
+        narrow.append(members)
+    posterior = posteriors.concatenate(narrow)
+    scales = np.array([candidate.kl_scale for candidate in candidates])
     found = _refined(
         fit,
         start,
         posterior,
         posterior.params.size,
-        kl_scale=scales,
+        kl_scale=np.repeat(scales, count),
         member_weights=shares,
         spread=spread,
         default_steps=_ENSEMBLE_STEPS if config.model == "mlp" else _STEPS,
@@ -232,11 +243,14 @@ def refine_ensemble(fit, start):
         refine_deterministic=True,
     )
     diagnostics = {
-        "member_kl_scale": float(np.exp(log_mean)),
+        "member_kl_scale": float(np.exp(weights @ np.log(scales))),
         "spread": spread,
     }
-    if noise_scale is not None:
-        diagnostics["member_noise_scale"] = noise_scale
+    if shares is not None:
+        short = [candidate.start != given for candidate in candidates]
+        diagnostics["member_short_training"] = float(weights @ short)
+    if candidates[0].noise_scale is not None:
+        diagnostics["member_noise_scale"] = candidates[0].noise_scale
     return found._replace(
         num_steps=found.num_steps + extra_steps, diagnostics=diagnostics
     )
