@@ -72,10 +72,10 @@ def choose(fit):
         trained, _ = of.fitted(start)
         if start not in noise_scales:
             num_steps += trained.num_steps
-            noise_scales[start] = config.member_noise_scale
-            if networks.learns_noise(config, fit.data):
-                error = _error(trained.draws(x), of.data)
-                noise_scales[start] = config.member_noise_scale or error
+            noise_scale = config.member_noise_scale
+            if noise_scale is None and networks.learns_noise(config, fit.data):
+                noise_scale = _error(trained.draws(x), of.data)
+            noise_scales[start] = noise_scale
         options = {"member_kl_scale": kl_scale}
         if noise_scales[start] is not None:
             options["member_noise_scale"] = noise_scales[start]
